@@ -18,15 +18,15 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use request::Request;
 
 /// Errors are told to a person and nobody else.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 /// What can fail here.
-pub(crate) type Result<T> = std::result::Result<T, Failure>;
+pub(crate) type Result<T> = std::result::Result<T, BenchError>;
 
 /// How often the progress bar moves.
-const DRAW: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What to send, how much of it, and how fast.
-pub(crate) struct Plan<'a> {
+pub(crate) struct LoadPlan<'a> {
     /// The server.
     pub(crate) endpoint: &'a Endpoint,
     /// What is sent.
@@ -39,12 +39,12 @@ pub(crate) struct Plan<'a> {
     /// that holds up later requests makes them late too. Without: each answer is followed by the next request.
     pub(crate) rate: Option<u32>,
     /// When it is enough.
-    pub(crate) until: Until,
+    pub(crate) until: StopCondition,
 }
 
 /// When it is enough.
 #[derive(Clone, Copy)]
-pub(crate) enum Until {
+pub(crate) enum StopCondition {
     /// This many requests were sent; all of them are measured.
     Count(u64),
     /// This long; requests of the warm-up before it are not measured.
@@ -52,7 +52,7 @@ pub(crate) enum Until {
 }
 
 /// What came of it.
-pub(crate) struct Run {
+pub(crate) struct LoadResult {
     /// Answers by status, those of the warm-up too.
     pub(crate) statuses: BTreeMap<u16, u64>,
     /// Requests whose connection ended before the answer.
@@ -65,7 +65,7 @@ pub(crate) struct Run {
     pub(crate) took: Duration,
 }
 
-impl Run {
+impl LoadResult {
     fn new() -> Result<Self> {
         let latency = Histogram::new_with_bounds(1, 60_000_000, 3)?;
         Ok(Self { statuses: BTreeMap::new(), lost: 0, unsent: 0, latency, took: Duration::ZERO })
@@ -86,22 +86,22 @@ impl Run {
     }
 
     /// Answers of the 2xx and 3xx kind.
-    pub(crate) fn good(&self) -> u64 {
+    pub(crate) fn succeeded(&self) -> u64 {
         self.statuses.range(200..400).map(|(_, count)| count).sum()
     }
 
     /// Other answers, and requests without one.
-    pub(crate) fn bad(&self) -> u64 {
-        self.statuses.values().sum::<u64>() - self.good() + self.lost
+    pub(crate) fn failed(&self) -> u64 {
+        self.statuses.values().sum::<u64>() - self.succeeded() + self.lost
     }
 }
 
 /// Carries out a plan; `bar` shows how far it is.
-pub(crate) fn run(plan: &Plan<'_>, bar: &ProgressBar) -> Result<Run> {
+pub(crate) fn run(plan: &LoadPlan<'_>, bar: &ProgressBar) -> Result<LoadResult> {
     let answered = AtomicU64::new(0);
     let whole = match plan.until {
-        Until::Count(count) => count,
-        Until::Time { warm_up, measured } => u64::try_from((warm_up + measured).as_millis())?,
+        StopCondition::Count(count) => count,
+        StopCondition::Time { warm_up, measured } => u64::try_from((warm_up + measured).as_millis())?,
     };
     bar.set_length(whole);
     std::thread::scope(|scope| {
@@ -110,14 +110,16 @@ pub(crate) fn run(plan: &Plan<'_>, bar: &ProgressBar) -> Result<Run> {
         let start = Instant::now();
         let running: Vec<_> = workers.into_iter().map(|worker| scope.spawn(move || worker.run(start))).collect();
         while !running.iter().all(|thread| thread.is_finished()) {
-            std::thread::park_timeout(DRAW);
+            std::thread::park_timeout(PROGRESS_INTERVAL);
             let (elapsed, answered) = (start.elapsed(), answered.load(Ordering::Relaxed));
             bar.set_position(match plan.until {
-                Until::Count(_) => answered,
-                Until::Time { .. } => u64::try_from(elapsed.as_millis())?.min(whole),
+                StopCondition::Count(_) => answered,
+                StopCondition::Time { .. } => u64::try_from(elapsed.as_millis())?.min(whole),
             });
             bar.set_message(format!("{:.0}/s", answered as f64 / elapsed.as_secs_f64()));
         }
-        running.into_iter().try_fold(Run::new()?, |sum, thread| sum.add(&thread.join().map_err(|_| "a thread of the driver panicked")??))
+        running
+            .into_iter()
+            .try_fold(LoadResult::new()?, |sum, thread| sum.add(&thread.join().map_err(|_| "a thread of the driver panicked")??))
     })
 }

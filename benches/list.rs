@@ -4,17 +4,17 @@
 
 #[allow(dead_code, reason = "shared with the table, which uses the rest")]
 mod driver;
-mod house;
+mod server_fixture;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use driver::Request;
-use house::House;
+use server_fixture::ServerFixture;
 
 const PATH: &str = "/api/v3/checks/";
 
 /// The whole list, and the answer that it has not changed.
 fn lists(criterion: &mut Criterion) {
-    let house = House::open(1000).expect("a server that answers");
+    let house = ServerFixture::open(1000).expect("a server that answers");
     let key = ("X-Api-Key", house.api_key.as_str());
     let listed = house.endpoint.call("GET", PATH, &[key], "").expect("a server that answers");
     let tag = listed.header("etag").expect("a list has an ETag");

@@ -11,21 +11,21 @@
 
 #[allow(dead_code, reason = "shared with the table, which uses the rest")]
 mod driver;
-mod subject;
+mod server_process;
 
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use driver::{Endpoint, Plan, Request, Result, Run, Until};
+use driver::{Endpoint, LoadPlan, LoadResult, Request, Result, StopCondition};
 use indicatif::{ProgressBar, ProgressStyle};
-use subject::Subject;
+use server_process::MeasuredServer;
 
 /// Sends pings to a server and tells how fast it answers.
 #[derive(Parser)]
 #[command(name = "load")]
-struct Options {
+struct LoadOptions {
     /// The server's base URL; without it a server of its own is started and stopped
     #[arg(long, requires = "ping_key")]
     url: Option<Endpoint>,
@@ -68,7 +68,7 @@ struct Options {
 }
 
 fn main() -> Result<()> {
-    let mut options = Options::parse();
+    let mut options = LoadOptions::parse();
     if options.test || !options.bench {
         options.checks = options.checks.min(100);
         (options.seconds, options.warm_up) = (0.5, 0.1);
@@ -76,22 +76,22 @@ fn main() -> Result<()> {
     match options.url.take().zip(options.ping_key.take()) {
         Some((endpoint, ping_key)) => measure(&options, &endpoint, &ping_key, options.api_key.as_deref()),
         None => {
-            let mut subject = Subject::start(options.directory.as_deref(), None)?;
+            let mut subject = MeasuredServer::start(options.directory.as_deref(), None)?;
             measure(&options, &subject.endpoint, &subject.ping_key, Some(&subject.api_key))?;
             subject.stop()
         }
     }
 }
 
-fn measure(options: &Options, endpoint: &Endpoint, ping_key: &str, api_key: Option<&str>) -> Result<()> {
+fn measure(options: &LoadOptions, endpoint: &Endpoint, ping_key: &str, api_key: Option<&str>) -> Result<()> {
     let style = ProgressStyle::with_template("{prefix:>9} {bar:40} {percent:>3} %  {msg}")?;
     let bar = |prefix| ProgressBar::new(0).with_style(style.clone()).with_prefix(prefix);
     let ping = |create| Request::ping(endpoint, ping_key, options.checks, create);
     let (connections, threads) = (options.connections.into(), options.threads.into());
 
-    let create = Plan { endpoint, request: &ping(true), connections, threads, rate: None, until: Until::Count(options.checks) };
+    let create = LoadPlan { endpoint, request: &ping(true), connections, threads, rate: None, until: StopCondition::Count(options.checks) };
     let created = run_with(&create, &bar("create"))?;
-    if created.bad() > 0 {
+    if created.failed() > 0 {
         return Err(format!("the checks could not all be made: {:?}, {} without answer", created.statuses, created.lost).into());
     }
     let request = match (options.list, api_key) {
@@ -100,22 +100,22 @@ fn measure(options: &Options, endpoint: &Endpoint, ping_key: &str, api_key: Opti
         (false, _) => ping(false),
     };
     let counted = api_key.filter(|_| !options.list);
-    let before = counted.map(|key| endpoint.logged(key)).transpose()?;
+    let before = counted.map(|key| endpoint.logged_pings(key)).transpose()?;
     let (warm_up, measured) = (Duration::try_from_secs_f64(options.warm_up)?, Duration::try_from_secs_f64(options.seconds)?);
-    let until = Until::Time { warm_up, measured };
-    let run = run_with(&Plan { endpoint, request: &request, connections, threads, rate: options.rate, until }, &bar("load"))?;
-    let after = counted.map(|key| endpoint.logged(key)).transpose()?;
+    let until = StopCondition::Time { warm_up, measured };
+    let run = run_with(&LoadPlan { endpoint, request: &request, connections, threads, rate: options.rate, until }, &bar("load"))?;
+    let after = counted.map(|key| endpoint.logged_pings(key)).transpose()?;
     report(&run, before.zip(after))
 }
 
-fn run_with(plan: &Plan<'_>, bar: &ProgressBar) -> Result<Run> {
+fn run_with(plan: &LoadPlan<'_>, bar: &ProgressBar) -> Result<LoadResult> {
     let run = driver::run(plan, bar);
     bar.finish_and_clear();
     run
 }
 
 /// Says what was measured; an error when an answered ping is not in the log.
-fn report(run: &Run, logged: Option<(u64, u64)>) -> Result<()> {
+fn report(run: &LoadResult, logged: Option<(u64, u64)>) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let millis = |quantile| Duration::from_micros(run.latency.value_at_quantile(quantile)).as_secs_f64() * 1000.0;
     writeln!(out, "{:.0} answers/s, {} in {:.1} s", run.per_second(), run.latency.len(), run.took.as_secs_f64())?;
@@ -136,7 +136,7 @@ fn report(run: &Run, logged: Option<(u64, u64)>) -> Result<()> {
     match logged {
         None => writeln!(out, "logged pings were not counted: no --api-key")?,
         Some((before, after)) => {
-            let (good, found) = (run.good(), after - before);
+            let (good, found) = (run.succeeded(), after - before);
             writeln!(out, "logged pings: {found} more than before, {good} were answered well")?;
             if found < good {
                 return Err(format!("{} pings that were answered are not in the log", good - found).into());

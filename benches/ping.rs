@@ -5,17 +5,17 @@
 #[allow(dead_code, reason = "shared with the table, which uses the rest")]
 mod driver;
 #[allow(dead_code, reason = "shared with the list, which needs an API key")]
-mod house;
+mod server_fixture;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use driver::Request;
-use house::House;
+use server_fixture::ServerFixture;
 
 const CHECKS: u64 = 10_000;
 
 /// From the request to the answer after fsync, over HTTP: alone, and while others share the commit.
 fn pings(criterion: &mut Criterion) {
-    let house = House::open(CHECKS).expect("a server that answers");
+    let house = ServerFixture::open(CHECKS).expect("a server that answers");
     let request = Request::ping(&house.endpoint, &house.ping_key, CHECKS, false);
     let mut group = criterion.benchmark_group("durable ping, 10,000 checks");
     group.sample_size(10).throughput(Throughput::Elements(1));

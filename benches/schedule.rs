@@ -7,11 +7,11 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use overdue::domain::ids::{ProjectId, WindowId};
-use overdue::domain::moment::Moment;
+use overdue::domain::maintenance_window::{MaintenanceWindow, WindowTimesInput};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::text::{Name, Tags};
+use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
-use overdue::domain::window::{GivenTimes, Window};
 use uuid::Uuid;
 
 /// By the wall clock, in real time, rare, and with day and weekday to be brought together.
@@ -20,7 +20,8 @@ const CRON: [&str; 4] = ["30 3 * * 1-5", "*/5 * * * *", "0 8 29 2 *", "17 0-23/4
 const ON_CALENDAR: [&str; 3] = ["*:0/15", "Mon..Fri *-*-* 10:00", "*-02~1 12:00\nSat 10:00 Europe/Riga"];
 
 /// 2026-08-06T07:08:43Z, far from a change of clocks, and 2026-10-25T00:30:10Z, in the night of one.
-const STARTS: [(&str, Moment); 2] = [("", Moment::from_secs(1_786_000_123)), (", clocks put back", Moment::from_secs(1_792_888_210))];
+const STARTS: [(&str, Timestamp); 2] =
+    [("", Timestamp::from_secs(1_786_000_123)), (", clocks put back", Timestamp::from_secs(1_792_888_210))];
 
 fn next_after(c: &mut Criterion) {
     let (utc, riga) = (Timezone::utc(), Timezone::parse("Europe/Riga").unwrap());
@@ -38,10 +39,14 @@ fn next_after(c: &mut Criterion) {
 /// for a week.
 fn windows(c: &mut Criterion) {
     for (text, minutes) in [("0 3 * * *", 120), ("* * * * *", 7 * 24 * 60)] {
-        let times =
-            GivenTimes { schedule: Some(text.into()), minutes: Some(minutes), tz: Some("Europe/Riga".into()), ..GivenTimes::default() };
-        let times = times.read(STARTS[0].1).unwrap();
-        let window = |id| Window {
+        let times = WindowTimesInput {
+            schedule: Some(text.into()),
+            minutes: Some(minutes),
+            tz: Some("Europe/Riga".into()),
+            ..WindowTimesInput::default()
+        };
+        let times = times.parse(STARTS[0].1).unwrap();
+        let window = |id| MaintenanceWindow {
             id: WindowId(id),
             uuid: Uuid::nil(),
             project: ProjectId(1),

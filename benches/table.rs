@@ -21,10 +21,10 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
-mod bare;
+mod baseline;
 mod driver;
-mod rows;
-mod subject;
+mod measurements;
+mod server_process;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -33,14 +33,14 @@ use std::time::Duration;
 
 use clap::Parser;
 use driver::Result;
-use rows::{Line, Row, Setup};
+use measurements::{BenchSetup, Measurement, TableRow};
 
 /// Measures what overdue promises.
 #[derive(Parser)]
 #[command(name = "table")]
-struct Options {
+struct TableOptions {
     /// What to measure; the long ones (turnovers, detection, alerts, waiting, backup, growth) have to be named
-    rows: Vec<Row>,
+    rows: Vec<Measurement>,
     /// Turns of each load
     #[arg(long, default_value_t = 3)]
     rounds: usize,
@@ -71,18 +71,18 @@ struct Options {
 }
 
 fn main() -> Result<()> {
-    let mut options = Options::parse();
+    let mut options = TableOptions::parse();
     if let Some(listen) = options.serve_bare {
-        return bare::serve(listen);
+        return baseline::serve(listen);
     }
     if options.rows.is_empty() {
-        options.rows.extend(Row::USUAL);
+        options.rows.extend(Measurement::DEFAULT);
     }
     let smoke = options.test || !options.bench;
     if smoke {
         (options.rounds, options.seconds, options.warm_up, options.turnovers) = (1, 0.1, 0.05, 1);
     }
-    let setup = Setup {
+    let setup = BenchSetup {
         rounds: options.rounds.max(1),
         measured: Duration::try_from_secs_f64(options.seconds)?,
         warm_up: Duration::try_from_secs_f64(options.warm_up)?,
@@ -90,7 +90,7 @@ fn main() -> Result<()> {
         server: options.server,
         turnovers: options.turnovers,
         smoke,
-        bar: Setup::bar()?,
+        bar: BenchSetup::progress_bar()?,
     };
     let mut lines = Vec::new();
     for row in options.rows {
@@ -100,13 +100,13 @@ fn main() -> Result<()> {
         lines.extend(measured);
     }
     setup.bar.finish_and_clear();
-    print(&lines)
+    print_table(&lines)
 }
 
 /// The table, in Markdown, its columns aligned.
-fn print(lines: &[Line]) -> Result<()> {
-    let header = Line { what: "what".into(), wanted: "wanted", measured: "measured".into() };
-    let cells = |line: &Line| [line.what.clone(), line.wanted.to_owned(), line.measured.clone()];
+fn print_table(lines: &[TableRow]) -> Result<()> {
+    let header = TableRow { what: "what".into(), target: "wanted", measured: "measured".into() };
+    let cells = |line: &TableRow| [line.what.clone(), line.target.to_owned(), line.measured.clone()];
     let rows: Vec<_> = std::iter::once(&header).chain(lines).map(cells).collect();
     let mut widths = [0; 3];
     for row in &rows {

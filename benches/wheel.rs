@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use overdue::wheel::Wheel;
+use overdue::wheel::TimingWheel;
 
 const ENTRIES: u64 = 1_000_000;
 /// Ticks of 64 ms.
@@ -19,15 +19,15 @@ fn deadlines() -> impl Iterator<Item = (u64, u64)> {
     (0..ENTRIES).map(|id| (1 + id.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (24 * HOUR), id))
 }
 
-fn filled(deadlines: impl Iterator<Item = (u64, u64)>) -> Wheel {
-    let mut wheel = Wheel::new(0);
+fn filled_wheel(deadlines: impl Iterator<Item = (u64, u64)>) -> TimingWheel {
+    let mut wheel = TimingWheel::new(0);
     deadlines.for_each(|(tick, id)| wheel.insert(tick, id));
     wheel
 }
 
 /// Calls `advance` until nothing more is due at `now`; the longest of the calls.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
-fn longest_call(wheel: &mut Wheel, now: u64, due: &mut Vec<u64>) -> Duration {
+fn longest_advance(wheel: &mut TimingWheel, now: u64, due: &mut Vec<u64>) -> Duration {
     let mut longest = Duration::ZERO;
     loop {
         due.clear();
@@ -43,11 +43,11 @@ fn longest_call(wheel: &mut Wheel, now: u64, due: &mut Vec<u64>) -> Duration {
 fn throughput(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("wheel, per deadline of a million within a day");
     group.sample_size(10).throughput(Throughput::Elements(ENTRIES));
-    group.bench_function("insert", |bencher| bencher.iter_with_large_drop(|| filled(deadlines())));
+    group.bench_function("insert", |bencher| bencher.iter_with_large_drop(|| filled_wheel(deadlines())));
     group.bench_function("advance by seconds", |bencher| {
         let mut due = Vec::new();
         bencher.iter_batched_ref(
-            || filled(deadlines()),
+            || filled_wheel(deadlines()),
             |wheel| {
                 for now in (0..=24 * HOUR).step_by(SECOND) {
                     while wheel.advance(now, BUDGET, &mut due) {}
@@ -61,26 +61,27 @@ fn throughput(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn pauses(criterion: &mut Criterion) {
+fn longest_pauses(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("wheel, longest call of advance");
     group.sample_size(10);
     group.bench_function("a million within a day, by seconds", |bencher| {
         let mut due = Vec::new();
         bencher.iter_custom(|rounds| {
             let mut round = || {
-                let mut wheel = filled(deadlines());
-                (0..=24 * HOUR).step_by(SECOND).map(|now| longest_call(&mut wheel, now, &mut due)).max().unwrap_or_default()
+                let mut wheel = filled_wheel(deadlines());
+                (0..=24 * HOUR).step_by(SECOND).map(|now| longest_advance(&mut wheel, now, &mut due)).max().unwrap_or_default()
             };
             (0..rounds).map(|_| round()).sum()
         });
     });
     group.bench_function("a million at one tick an hour ahead", |bencher| {
         let mut due = Vec::new();
-        bencher
-            .iter_custom(|rounds| (0..rounds).map(|_| longest_call(&mut filled((0..ENTRIES).map(|id| (HOUR, id))), HOUR, &mut due)).sum());
+        bencher.iter_custom(|rounds| {
+            (0..rounds).map(|_| longest_advance(&mut filled_wheel((0..ENTRIES).map(|id| (HOUR, id))), HOUR, &mut due)).sum()
+        });
     });
     group.finish();
 }
 
-criterion_group!(benches, throughput, pauses);
+criterion_group!(benches, throughput, longest_pauses);
 criterion_main!(benches);

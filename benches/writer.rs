@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use overdue::domain::edit::Edit;
+use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::ids::ProjectId;
-use overdue::domain::moment::Moment;
-use overdue::domain::ping::{Kind, Method, Origin, Scheme};
+use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
 use overdue::domain::project::ProjectName;
-use overdue::engine::command::{CheckNames, Command, CreateCheck, NewProject, PingRequest, Signal, Target};
-use overdue::engine::{self, Config, Handle, Writer};
+use overdue::domain::timestamp::Timestamp;
+use overdue::engine::command::{CheckUuids, Command, CreateCheckRequest, NewProject, PingRequest, PingSignal, PingTarget};
+use overdue::engine::{self, EngineConfig, Handle, Writer};
 use overdue::metrics::Metrics;
 use overdue::store::Medium;
 use tempfile::TempDir;
@@ -28,7 +28,7 @@ const BODY: usize = 100;
 const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// A writer without a thread, on a file of its own.
-struct Desk {
+struct WriterFixture {
     handle: Handle,
     writer: Writer,
     next: u128,
@@ -36,27 +36,27 @@ struct Desk {
     _directory: TempDir,
 }
 
-impl Desk {
+impl WriterFixture {
     /// Opens it, with every check made and pinged once.
     fn open() -> Self {
         let directory = TempDir::with_prefix_in("bench-", DIRECTORY).expect("a directory");
         let medium = Medium::Directory(directory.path().into());
-        let (handle, writer) = engine::open(Config::new(medium, 100_000)).expect("a database");
+        let (handle, writer) = engine::open(EngineConfig::new(medium, 100_000)).expect("a database");
         let mut desk = Self { handle, writer, next: 0, body: vec![b'x'; BODY].into(), _directory: directory };
         let name = ProjectName::parse("bench").expect("a name");
         let (uuid, badge_key) = (Uuid::from_u128(1), "bench".into());
         let project = NewProject { uuid, name, check_limit: None, ping_log_limit: 100, badge_key };
-        desk.batch([Command::CreateProject(Box::new(project))]);
+        desk.run_batch([Command::CreateProject(Box::new(project))]);
         for thousand in 0..CHECKS / 1000 {
-            desk.batch((thousand * 1000..(thousand + 1) * 1000).map(create));
+            desk.run_batch((thousand * 1000..(thousand + 1) * 1000).map(create));
         }
-        desk.pings(CHECKS as usize / 2);
-        desk.pings(CHECKS as usize / 2);
+        desk.ping_batch(CHECKS as usize / 2);
+        desk.ping_batch(CHECKS as usize / 2);
         desk
     }
 
     /// Has commands carried out in one batch.
-    fn batch(&mut self, commands: impl IntoIterator<Item = Command>) {
+    fn run_batch(&mut self, commands: impl IntoIterator<Item = Command>) {
         let answers: Vec<_> = commands.into_iter().map(|command| self.handle.submit(command).expect("room")).collect();
         self.writer.step(false).expect("a writer");
         for mut answer in answers {
@@ -65,49 +65,58 @@ impl Desk {
     }
 
     /// Pings checks all over the place, in one batch.
-    fn pings(&mut self, count: usize) {
+    fn ping_batch(&mut self, count: usize) {
         let remote_addr = IpAddr::from([127, 0, 0, 1]);
         let pings: Vec<_> = (0..count)
             .map(|_| {
                 // A prime step visits every check.
                 self.next = (self.next + 7919) % CHECKS;
-                let origin =
-                    Origin { scheme: Scheme::Http, method: Method::Post, remote_addr: Some(remote_addr), ua: "curl/8.14.1".into() };
-                let (target, signal) = (Target::Uuid(Uuid::from_u128(self.next)), Signal::Http(Kind::Success));
+                let origin = PingOrigin {
+                    scheme: PingScheme::Http,
+                    method: PingMethod::Post,
+                    remote_addr: Some(remote_addr),
+                    user_agent: "curl/8.14.1".into(),
+                };
+                let (target, signal) = (PingTarget::Uuid(Uuid::from_u128(self.next)), PingSignal::Http(PingKind::Success));
                 Command::Ping(Box::new(PingRequest { target, signal, origin, rid: None, body: self.body.clone() }))
             })
             .collect();
-        self.batch(pings);
+        self.run_batch(pings);
     }
 }
 
 fn create(number: u128) -> Command {
-    let names = CheckNames { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number + CHECKS) };
-    Command::CreateCheck(Box::new(CreateCheck { project: ProjectId(1), edit: Edit::default(), unique: Vec::new(), names }))
+    let names = CheckUuids { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number + CHECKS) };
+    Command::CreateCheck(Box::new(CreateCheckRequest {
+        project: ProjectId(1),
+        edit: CheckEdit::default(),
+        unique: Vec::new(),
+        uuids: names,
+    }))
 }
 
 /// From the queue to the answer after fsync, housekeeping included.
 fn batches(criterion: &mut Criterion) {
-    let mut desk = Desk::open();
+    let mut desk = WriterFixture::open();
     let mut group = criterion.benchmark_group("writer, 10,000 checks, file with fsync");
     group.sample_size(20);
     for count in [1, 64, 256] {
         group.throughput(Throughput::Elements(count as u64));
-        group.bench_function(format!("{count} pings a commit"), |bencher| bencher.iter(|| desk.pings(count)));
+        group.bench_function(format!("{count} pings a commit"), |bencher| bencher.iter(|| desk.ping_batch(count)));
     }
     group.finish();
 }
 
 /// The part of that which is counting: of each ping what it says and how it came, of the commit its size and its time.
 fn counting(criterion: &mut Criterion) {
-    let metrics = Metrics::new(Moment::default());
+    let metrics = Metrics::new(Timestamp::default());
     let mut group = criterion.benchmark_group("metrics");
     for count in [1, 64, 256] {
         group.throughput(Throughput::Elements(count as u64));
         group.bench_function(format!("{count} pings of a commit are counted"), |bencher| {
             bencher.iter(|| {
-                metrics.pinged(std::iter::repeat_n((Kind::Success, Scheme::Http), black_box(count)));
-                metrics.committed(black_box(count), black_box(Duration::from_micros(900)));
+                metrics.record_pings(std::iter::repeat_n((PingKind::Success, PingScheme::Http), black_box(count)));
+                metrics.record_commit(black_box(count), black_box(Duration::from_micros(900)));
             });
         });
     }

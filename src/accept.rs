@@ -1,6 +1,6 @@
 //! What all doors do alike: accept connections until the service stops, then wait a little for those that are open.
 
-mod addresses;
+mod address_limit;
 
 use std::io;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-pub(crate) use addresses::{Addresses, Counted, network};
+pub(crate) use address_limit::{AddressLimit, AddressPermit, client_network};
 
 /// How long open connections are waited for at shutdown.
-const DRAIN_TIME: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait when the system has no more sockets to give.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// How long nothing more is logged of that.
-const QUIET: Duration = Duration::from_secs(60);
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What connections come from. It is dropped when no more are accepted.
 pub(crate) trait Listener {
     /// A connection, with what is known of its other end.
-    type Connection;
+    type Accepted;
 
     /// Waits for the next connection.
     ///
     /// # Errors
     /// When the system gives no socket for it.
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Connection>> + Send;
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
 }
 
 impl Listener for TcpListener {
-    type Connection = (TcpStream, std::net::SocketAddr);
+    type Accepted = (TcpStream, std::net::SocketAddr);
 
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Connection>> + Send {
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send {
         Self::accept(self)
     }
 }
@@ -44,19 +44,19 @@ impl Listener for TcpListener {
 /// those that are open may end, within five seconds. A connection that panics ends alone.
 ///
 /// At most `most` connections are open at the same time. More wait in the queue of the system.
-pub(crate) async fn accept<L: Listener, F: Future<Output = ()> + Send + 'static>(
+pub(crate) async fn accept_connections<L: Listener, F: Future<Output = ()> + Send + 'static>(
     door: &'static str,
     listener: L,
     most: usize,
     mut stop: watch::Receiver<bool>,
-    hold: impl Fn(L::Connection) -> Option<F>,
+    hold: impl Fn(L::Accepted) -> Option<F>,
 ) {
     let mut open = JoinSet::new();
     let mut quiet = std::pin::pin!(sleep(Duration::ZERO));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept(), if open.len() < most => accepted,
-            () = stopped(&mut stop) => break,
+            () = wait_for_stop(&mut stop) => break,
             Some(ended) = open.join_next() => {
                 if let Err(error) = ended && error.is_panic() {
                     tracing::error!("a request panicked; its {door} connection is closed");
@@ -71,23 +71,23 @@ pub(crate) async fn accept<L: Listener, F: Future<Output = ()> + Send + 'static>
                 }
             }
             Err(error) => {
-                if timeout(PAUSE, quiet.as_mut()).await.is_ok() {
+                if timeout(RETRY_DELAY, quiet.as_mut()).await.is_ok() {
                     tracing::warn!("no {door} connection can be accepted: {error}; this is told once a minute");
-                    quiet.set(sleep(QUIET));
-                    sleep(PAUSE).await;
+                    quiet.set(sleep(WARNING_INTERVAL));
+                    sleep(RETRY_DELAY).await;
                 }
             }
         }
     }
     drop(listener);
     let drained = async { while open.join_next().await.is_some() {} };
-    if timeout(DRAIN_TIME, drained).await.is_err() {
+    if timeout(DRAIN_TIMEOUT, drained).await.is_err() {
         tracing::warn!("{door} connections that did not end in time are closed");
     }
 }
 
 /// Waits until the service is to stop. A sender that is gone means the same.
-pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(crate) async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
@@ -107,7 +107,7 @@ mod tests {
     }
 
     impl Listener for Endless {
-        type Connection = usize;
+        type Accepted = usize;
 
         async fn accept(&self) -> io::Result<usize> {
             Ok(self.accepted.fetch_add(1, Ordering::Relaxed))
@@ -122,7 +122,7 @@ mod tests {
         let listener = Endless { accepted: Arc::clone(&accepted), _open: open };
         let (stop, stopping) = watch::channel(false);
         let ending = Arc::clone(&ends);
-        let accepting = tokio::spawn(accept("test", listener, 3, stopping, move |number| {
+        let accepting = tokio::spawn(accept_connections("test", listener, 3, stopping, move |number| {
             let ends = Arc::clone(&ending);
             // Every second one is turned away.
             (number % 2 == 0).then_some(async move {
@@ -132,13 +132,13 @@ mod tests {
         }));
         for (ended, wanted) in [(0, 5), (1, 7), (2, 11)] {
             ends.add_permits(ended);
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_DELAY).await;
             assert_eq!(accepted.load(Ordering::Relaxed), wanted, "{ended}");
         }
         stop.send_replace(true);
         assert!(closed.await.is_err(), "the listener is dropped before the connections have ended");
         ends.add_permits(2);
-        tokio::time::sleep(DRAIN_TIME - PAUSE).await;
+        tokio::time::sleep(DRAIN_TIMEOUT - RETRY_DELAY).await;
         assert!(!accepting.is_finished(), "one is still open");
         accepting.await.unwrap();
     }

@@ -11,18 +11,18 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// Pieces of work that may wait for a thread.
-const MOST_WAITING: usize = 4096;
+const MAX_QUEUED: usize = 4096;
 /// How long whoever asked waits for one.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RUN_TIMEOUT: Duration = Duration::from_secs(20);
 
-type Work = Box<dyn FnOnce() + Send>;
+type BlockingTask = Box<dyn FnOnce() + Send>;
 
 /// So many threads, from the start until this is dropped.
-pub struct BlockingThreads(SyncSender<Work>);
+pub struct BlockingThreads(SyncSender<BlockingTask>);
 
 /// The work was not done: too much waits already, it took too long, or it panicked, which is logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct NotDone;
+pub(crate) struct BlockingTaskError;
 
 impl BlockingThreads {
     /// Starts the threads.
@@ -30,28 +30,28 @@ impl BlockingThreads {
     /// # Errors
     /// When the system gives none.
     pub fn start(count: usize) -> io::Result<Self> {
-        let (sender, receiver) = sync_channel(MOST_WAITING);
+        let (sender, receiver) = sync_channel(MAX_QUEUED);
         let receiver = Arc::new(Mutex::new(receiver));
         for number in 0..count {
             let receiver = Arc::clone(&receiver);
-            std::thread::Builder::new().name(format!("blocking-{number}")).spawn(move || work(&receiver))?;
+            std::thread::Builder::new().name(format!("blocking-{number}")).spawn(move || run_worker(&receiver))?;
         }
         Ok(Self(sender))
     }
 
     /// Has a thread do this, and waits for it. It is done even if nobody waits any more.
-    pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, NotDone> {
+    pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, BlockingTaskError> {
         let (tell, done) = oneshot::channel();
         let work = move || {
             // Nobody waits for it any more only when its connection is gone.
             let _ = tell.send(work());
         };
-        self.0.try_send(Box::new(work)).map_err(|_| NotDone)?;
-        timeout(PATIENCE, done).await.map_err(|_| NotDone)?.map_err(|_| NotDone)
+        self.0.try_send(Box::new(work)).map_err(|_| BlockingTaskError)?;
+        timeout(RUN_TIMEOUT, done).await.map_err(|_| BlockingTaskError)?.map_err(|_| BlockingTaskError)
     }
 }
 
-fn work(receiver: &Mutex<Receiver<Work>>) {
+fn run_worker(receiver: &Mutex<Receiver<BlockingTask>>) {
     loop {
         // Held while the thread waits for work. The others wait for the lock.
         let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -70,7 +70,7 @@ mod tests {
         let threads = BlockingThreads::start(1).unwrap();
         let name = || std::thread::current().name().map(str::to_owned);
         assert_eq!(threads.run(name).await, Ok(Some("blocking-0".to_owned())));
-        assert_eq!(threads.run(|| panic!("a panic of the test")).await, Err::<(), _>(NotDone));
+        assert_eq!(threads.run(|| panic!("a panic of the test")).await, Err::<(), _>(BlockingTaskError));
         assert_eq!(threads.run(name).await, Ok(Some("blocking-0".to_owned())));
     }
 
@@ -80,7 +80,7 @@ mod tests {
         let (tell, wait) = std::sync::mpsc::channel::<()>();
         threads.0.send(Box::new(move || assert!(wait.recv().is_err()))).unwrap();
         while threads.0.try_send(Box::new(|| ())).is_ok() {}
-        assert_eq!(threads.run(|| ()).await, Err(NotDone));
+        assert_eq!(threads.run(|| ()).await, Err(BlockingTaskError));
         drop(tell);
         // There is room once the first of those that wait have been taken.
         while threads.run(|| 1).await != Ok(1) {

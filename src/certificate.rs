@@ -18,25 +18,25 @@ use crate::outbound::pem_cause;
 
 /// A certificate with its chain and its private key. Clones show the same one, also after it was read again.
 #[derive(Clone)]
-pub struct Certificate(Arc<Files>);
+pub struct Certificate(Arc<CertificateState>);
 
-struct Files {
+struct CertificateState {
     chain: PathBuf,
     key: PathBuf,
     /// What the files were like when they were read last, whatever came of it.
-    seen: Mutex<[Stamp; 2]>,
-    shown: Arc<Shown>,
+    last_stamps: Mutex<[FileStamp; 2]>,
+    current: Arc<CurrentCertificate>,
     acceptor: TlsAcceptor,
 }
 
 /// What changes with a file: when it was written, its length, and which one it is. `None`: there is none, or it cannot be looked at.
-type Stamp = Option<(SystemTime, u64, u64)>;
+type FileStamp = Option<(SystemTime, u64, u64)>;
 
 /// The one that the next handshake shows.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
@@ -62,13 +62,13 @@ impl fmt::Debug for Certificate {
 
 /// What came of a second look at the files.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reread {
+pub enum CertificateReload {
     /// They are those that were read before.
     Unchanged,
     /// New connections see what is in them now.
-    Taken,
+    Replaced,
     /// They cannot be used. What was read before is still shown.
-    Kept(CertificateError),
+    Failed(CertificateError),
 }
 
 impl Certificate {
@@ -79,31 +79,31 @@ impl Certificate {
     /// When a file cannot be read, holds nothing of the kind, or the two do not belong together.
     pub fn read(chain: &Path, key: &Path, protocols: &[&[u8]]) -> Result<Self, CertificateError> {
         // Before they are read: what is written meanwhile is a change.
-        let seen = Mutex::new([stamp(chain), stamp(key)]);
-        let shown = Arc::new(Shown(RwLock::new(Arc::new(pair(chain, key)?))));
+        let seen = Mutex::new([file_stamp(chain), file_stamp(key)]);
+        let shown = Arc::new(CurrentCertificate(RwLock::new(Arc::new(load_key_pair(chain, key)?))));
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| CertificateError(format!("TLS cannot be used: {error}")))?;
         let mut config = config.with_no_client_auth().with_cert_resolver(Arc::clone(&shown) as _);
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        Ok(Self(Arc::new(Files { chain: chain.into(), key: key.into(), seen, shown, acceptor })))
+        Ok(Self(Arc::new(CertificateState { chain: chain.into(), key: key.into(), last_stamps: seen, current: shown, acceptor })))
     }
 
     /// Reads the files again if they have changed since they were read last, or if `even_if_same`.
-    pub fn reread(&self, even_if_same: bool) -> Reread {
-        let Files { chain, key, seen, shown, .. } = &*self.0;
-        let now = [stamp(chain), stamp(key)];
+    pub fn reload(&self, even_if_same: bool) -> CertificateReload {
+        let CertificateState { chain, key, last_stamps: seen, current: shown, .. } = &*self.0;
+        let now = [file_stamp(chain), file_stamp(key)];
         let before = std::mem::replace(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner), now);
         if before == now && !even_if_same {
-            return Reread::Unchanged;
+            return CertificateReload::Unchanged;
         }
-        match pair(chain, key) {
+        match load_key_pair(chain, key) {
             Ok(pair) => {
                 *shown.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
-                Reread::Taken
+                CertificateReload::Replaced
             }
-            Err(error) => Reread::Kept(error),
+            Err(error) => CertificateReload::Failed(error),
         }
     }
 
@@ -113,7 +113,7 @@ impl Certificate {
     }
 
     /// The file of the private key, if every user of the machine may read or write it.
-    pub fn open_key(&self) -> Option<&Path> {
+    pub fn exposed_key(&self) -> Option<&Path> {
         let open = std::fs::metadata(&self.0.key).is_ok_and(|there| there.permissions().mode() & 0o006 != 0);
         open.then_some(&*self.0.key)
     }
@@ -124,12 +124,12 @@ impl Certificate {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn file_stamp(path: &Path) -> FileStamp {
     let there = std::fs::metadata(path).ok()?;
     Some((there.modified().ok()?, there.len(), there.ino()))
 }
 
-fn pair(chain: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
+fn load_key_pair(chain: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
     let told = |what: &str, path: &Path, error: &dyn fmt::Display| CertificateError(format!("{what} {}: {error}", path.display()));
     let certificates = CertificateDer::pem_file_iter(chain)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)

@@ -3,16 +3,16 @@
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::domain::moment::Moment;
+use crate::domain::timestamp::Timestamp;
 
 /// A look at the clock and at the uptime that takes longer than this is made again: what was read would not belong together.
-const HELD_UP: Duration = Duration::from_secs(1);
+const MAX_READ_TIME: Duration = Duration::from_secs(1);
 
 /// The time and the uptime of one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reading {
+pub struct ClockReading {
     /// What the clock shows.
-    pub now: Moment,
+    pub now: Timestamp,
     /// See [`Clock::uptime`].
     pub uptime: Duration,
 }
@@ -28,11 +28,11 @@ pub enum Clock {
 
 impl Clock {
     /// The time now. It may be earlier than what was read before: clocks are set.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Timestamp {
         match self {
             #[allow(clippy::disallowed_methods, reason = "this is the place")]
-            Self::System => Moment::from_micros(jiff::Timestamp::now().as_microsecond()),
-            Self::Manual(clock) => clock.locked().now,
+            Self::System => Timestamp::from_micros(jiff::Timestamp::now().as_microsecond()),
+            Self::Manual(clock) => clock.lock().now,
         }
     }
 
@@ -46,20 +46,20 @@ impl Clock {
                 let beginning = *BEGINNING;
                 Instant::now().duration_since(beginning)
             }
-            Self::Manual(clock) => clock.locked().uptime,
+            Self::Manual(clock) => clock.lock().uptime,
         }
     }
 
     /// The time and the uptime of the same moment, to within a second.
-    pub fn reading(&self) -> Reading {
+    pub fn read(&self) -> ClockReading {
         if let Self::Manual(clock) = self {
-            let time = clock.locked();
-            return Reading { now: time.now, uptime: time.uptime };
+            let time = clock.lock();
+            return ClockReading { now: time.now, uptime: time.uptime };
         }
         let mut before = self.uptime();
         loop {
-            let reading = Reading { now: self.now(), uptime: self.uptime() };
-            if reading.uptime.saturating_sub(before) < HELD_UP {
+            let reading = ClockReading { now: self.now(), uptime: self.uptime() };
+            if reading.uptime.saturating_sub(before) < MAX_READ_TIME {
                 return reading;
             }
             before = reading.uptime;
@@ -70,14 +70,14 @@ impl Clock {
     pub fn is_system(&self) -> bool {
         match self {
             Self::System => true,
-            Self::Manual(clock) => clock.locked().passes,
+            Self::Manual(clock) => clock.lock().is_running,
         }
     }
 
     /// Has `call` called whenever a manual clock has moved.
     pub fn on_move(&self, call: impl Fn() + Send + 'static) {
         if let Self::Manual(clock) = self {
-            clock.locked().calls.push(Box::new(call));
+            clock.lock().callbacks.push(Box::new(call));
         }
     }
 }
@@ -86,48 +86,48 @@ impl Clock {
 pub struct ManualClock(Mutex<ManualTime>);
 
 struct ManualTime {
-    now: Moment,
+    now: Timestamp,
     uptime: Duration,
     /// It is taken for one that passes by itself.
-    passes: bool,
+    is_running: bool,
     /// Called after every move.
-    calls: Vec<Box<dyn Fn() + Send>>,
+    callbacks: Vec<Box<dyn Fn() + Send>>,
 }
 
 impl ManualClock {
     /// A clock that shows `now`.
-    pub fn at(now: Moment) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(ManualTime { now, uptime: Duration::ZERO, passes: false, calls: Vec::new() })))
+    pub fn at(now: Timestamp) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(ManualTime { now, uptime: Duration::ZERO, is_running: false, callbacks: Vec::new() })))
     }
 
     /// From now on it is taken for a clock that passes by itself: whoever has not looked at it for long was held up.
-    pub fn pass(&self) {
-        self.locked().passes = true;
+    pub fn act_as_system(&self) {
+        self.lock().is_running = true;
     }
 
     /// Sets the clock, forward or backward. Forward the time passes.
-    pub fn set(&self, now: Moment) {
-        let mut time = self.locked();
+    pub fn set(&self, now: Timestamp) {
+        let mut time = self.lock();
         let passed = now.micros_since(time.now).max(0);
         time.uptime += Duration::from_micros(passed.unsigned_abs());
         time.now = now;
-        time.calls.iter().for_each(|call| call());
+        time.callbacks.iter().for_each(|call| call());
     }
 
     /// Makes the clock show another time, as when somebody sets it, although no time has passed.
-    pub fn correct(&self, now: Moment) {
-        let mut time = self.locked();
+    pub fn jump_to(&self, now: Timestamp) {
+        let mut time = self.lock();
         time.now = now;
-        time.calls.iter().for_each(|call| call());
+        time.callbacks.iter().for_each(|call| call());
     }
 
     /// Moves the clock forward.
     pub fn advance_secs(&self, secs: i64) {
-        let now = self.locked().now;
+        let now = self.lock().now;
         self.set(now.plus_secs(secs));
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, ManualTime> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ManualTime> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::engine;
 
 /// Less than any time limit of a request.
-const NEAR: Duration = Duration::from_secs(1);
+const TIMER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Threads with a single-threaded runtime each, until this is dropped. With none, connections run where they are accepted.
 #[derive(Default)]
@@ -22,31 +22,31 @@ pub struct ConnectionThreads {
 }
 
 /// A connection that goes from one thread to another. A socket belongs to the runtime on which it was made.
-pub(crate) trait Moves: Send + Sized + 'static {
+pub(crate) trait HandOff: Send + Sized + 'static {
     /// What it is on its way.
-    type Moving: Send + 'static;
+    type Detached: Send + 'static;
 
     /// Leaves the runtime of this thread.
     ///
     /// # Errors
     /// When the system refuses it.
-    fn leave(self) -> io::Result<Self::Moving>;
+    fn detach(self) -> io::Result<Self::Detached>;
 
     /// Belongs to the runtime of this thread from now on.
     ///
     /// # Errors
     /// When the system refuses it.
-    fn arrive(moving: Self::Moving) -> io::Result<Self>;
+    fn attach(moving: Self::Detached) -> io::Result<Self>;
 }
 
-impl Moves for TcpStream {
-    type Moving = std::net::TcpStream;
+impl HandOff for TcpStream {
+    type Detached = std::net::TcpStream;
 
-    fn leave(self) -> io::Result<Self::Moving> {
+    fn detach(self) -> io::Result<Self::Detached> {
         self.into_std()
     }
 
-    fn arrive(moving: Self::Moving) -> io::Result<Self> {
+    fn attach(moving: Self::Detached) -> io::Result<Self> {
         Self::from_std(moving)
     }
 }
@@ -71,17 +71,17 @@ impl ConnectionThreads {
     ///
     /// # Errors
     /// When the connection cannot be handed over to the thread.
-    pub(crate) async fn run<S, F>(&self, moving: S::Moving, connection: impl FnOnce(S) -> F + Send + 'static) -> io::Result<F::Output>
+    pub(crate) async fn run<S, F>(&self, moving: S::Detached, connection: impl FnOnce(S) -> F + Send + 'static) -> io::Result<F::Output>
     where
-        S: Moves,
+        S: HandOff,
         F: Future<Output: Send> + Send + 'static,
     {
         // Wraps around after more connections than there will ever be.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(thread) = turn.checked_rem(self.threads.len()).and_then(|turn| self.threads.get(turn)) else {
-            return Ok(connection(S::arrive(moving)?).await);
+            return Ok(connection(S::attach(moving)?).await);
         };
-        match thread.runtime.spawn(async move { Ok(connection(S::arrive(moving)?).await) }).await {
+        match thread.runtime.spawn(async move { Ok(connection(S::attach(moving)?).await) }).await {
             Ok(ended) => ended,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(error) => Err(io::Error::other(error)),
@@ -95,13 +95,13 @@ impl ConnectionThread {
         let runtime = local.handle().clone();
         let (open, mut closed) = oneshot::channel();
         std::thread::Builder::new().name(name).spawn(move || {
-            let inbox = engine.answer_here();
+            let inbox = engine.create_reply_inbox();
             // This thread must not keep the engine from ending.
             drop(engine);
             local.block_on(async move {
                 tokio::select! {
                     () = inbox.run() => {}
-                    () = near_timer() => {}
+                    () = keep_timer_pending() => {}
                     _ = &mut closed => {}
                 }
             });
@@ -113,8 +113,8 @@ impl ConnectionThread {
 
 /// Keeps a timer pending that is nearer than those of requests. Each request sets a timer for its header. If no nearer one is pending,
 /// setting it interrupts the wait of the runtime by a system call.
-async fn near_timer() {
-    let mut near = tokio::time::interval(NEAR);
+async fn keep_timer_pending() {
+    let mut near = tokio::time::interval(TIMER_INTERVAL);
     loop {
         near.tick().await;
     }

@@ -3,27 +3,27 @@
 //! Doors hold a [`Handle`]: they submit commands and read, from the published state (checks, projects, keys, channels) or from snapshots
 //! of the file (pings, bodies, flips). Nothing that is read is ahead of the file.
 
-mod alarm;
+mod api_keys;
 pub mod apply;
+mod batch_log;
+mod change_feed;
+mod channel_test;
+mod clock_jump;
 pub mod command;
-mod feed;
+mod command_queue;
+pub mod config_plan;
+mod deadline_wheel;
 mod housekeeping;
-mod keys;
 mod load;
-mod pace;
-pub mod plan;
+mod metrics_query;
 mod query;
-mod queue;
-mod reading;
-mod readings;
 mod replies;
-mod report;
 pub mod state;
-mod steps;
+mod state_read_guard;
 mod store_slot;
-mod trial;
-mod watch;
+mod throttle;
 mod writer;
+mod writer_watchdog;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,37 +35,37 @@ use crate::clock::Clock;
 use crate::domain::channel::Transports;
 use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, ProjectId};
-use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
+use crate::domain::timestamp::Timestamp;
 use crate::metrics::Metrics;
 use crate::random::Random;
-use crate::store::{Medium, Progress, StoreError};
-use command::{Answer, Command, Unavailable};
-use feed::Feed;
-use keys::KeyNews;
-use queue::Queue;
+use crate::store::{Medium, ProgressReporter, StoreError};
+use api_keys::KeyUpdates;
+use change_feed::ChangeFeed;
+use channel_test::ChannelTestQueue;
+use command::{Command, CommandReply, Unavailable};
+use command_queue::CommandQueue;
 use replies::ReplyRoutes;
 use state::State;
 use store_slot::StoreSlot;
-use trial::Trials;
-use watch::Doing;
+use writer_watchdog::WriterActivity;
 
-pub use feed::{Noted, Watch};
-pub use housekeeping::Thresholds;
-pub use pace::{Beside, Pace};
+pub use change_feed::{ChangeSet, ProjectSubscription};
+pub use channel_test::{ChannelTest, ChannelTestResult};
+pub use housekeeping::HousekeepingLimits;
 pub use replies::ReplyInbox;
-pub use state::Unnotified;
-pub use trial::{Trial, Tried};
-pub use writer::{Ended, Writer};
+pub use state::UnnotifiedReason;
+pub use throttle::{ServerLocation, Throttle};
+pub use writer::{Writer, WriterExit};
 
 /// Seconds after which a deadline should have been noticed.
-const LATE_SECS: i64 = 60;
+const OVERDUE_DEADLINE_SECS: i64 = 60;
 /// Checks that are looked at before the writer gets its turn.
-const VISITED_AT_ONCE: usize = 1000;
+const CHECKS_PER_LOCK: usize = 1000;
 
 /// What the engine is told once, at start.
 #[derive(Clone)]
-pub struct Config {
+pub struct EngineConfig {
     /// What the database lies on.
     pub medium: Medium,
     /// Where the time comes from.
@@ -76,16 +76,16 @@ pub struct Config {
     pub ping_body_limit: usize,
     /// Whether pings are taken. A command that is carried out while no server runs takes none: it leaves deadlines, and the times in which no
     /// pings could be taken, to the next start.
-    pub takes_pings: bool,
+    pub accepts_pings: bool,
     /// Whether telling waits after a time in which no pings could be taken.
-    pub holds_after_outage: bool,
+    pub holds_alerts_after_outage: bool,
     /// When and in what portions the file is tidied.
-    pub thresholds: Thresholds,
+    pub housekeeping: HousekeepingLimits,
     /// Who is told how far a start or a recovery is.
-    pub progress: Progress,
+    pub progress: ProgressReporter,
 }
 
-impl Config {
+impl EngineConfig {
     /// An engine on this medium, with the machine's clock and randomness, that stores so many bytes of an HTTP ping's body.
     pub fn new(medium: Medium, ping_body_limit: usize) -> Self {
         Self {
@@ -93,34 +93,34 @@ impl Config {
             clock: Clock::System,
             random: Random::System,
             ping_body_limit,
-            takes_pings: true,
-            holds_after_outage: true,
-            thresholds: Thresholds::default(),
-            progress: Progress::default(),
+            accepts_pings: true,
+            holds_alerts_after_outage: true,
+            housekeeping: HousekeepingLimits::default(),
+            progress: ProgressReporter::default(),
         }
     }
 
     /// An engine for a command that is carried out while no server runs.
     pub fn without_pings(medium: Medium) -> Self {
-        Self { takes_pings: false, ..Self::new(medium, 0) }
+        Self { accepts_pings: false, ..Self::new(medium, 0) }
     }
 }
 
 /// What the writer and the doors share.
 struct Shared {
-    queue: Queue,
+    queue: CommandQueue,
     published: RwLock<State>,
     store: StoreSlot,
     writable: AtomicBool,
-    doing: Doing,
+    writer_activity: WriterActivity,
     /// A page that could not be read can be: the database is to be opened anew.
-    healed: AtomicBool,
+    is_page_readable_again: AtomicBool,
     /// Checks and tables of which it was told that they cannot be read.
-    told_damaged: Mutex<HashSet<(CheckId, &'static str)>>,
+    reported_damage: Mutex<HashSet<(CheckId, &'static str)>>,
     reply_routes: ReplyRoutes,
-    key_news: KeyNews,
-    trials: Trials,
-    feed: Arc<Feed>,
+    key_updates: KeyUpdates,
+    channel_tests: ChannelTestQueue,
+    feed: Arc<ChangeFeed>,
     clock: Clock,
     random: Random,
     ping_body_limit: usize,
@@ -128,7 +128,7 @@ struct Shared {
     /// Set once, by the part that sends.
     transports: OnceLock<Transports>,
     /// Nothing had ever been made in the database when it was opened.
-    new: bool,
+    was_empty: bool,
 }
 
 /// What a door holds of the engine. Cheap to clone.
@@ -139,7 +139,7 @@ pub struct Handle(Arc<Shared>);
 ///
 /// # Errors
 /// When the database cannot be opened or read.
-pub fn open(config: Config) -> Result<(Handle, Writer), StoreError> {
+pub fn open(config: EngineConfig) -> Result<(Handle, Writer), StoreError> {
     Writer::open(config)
 }
 
@@ -148,20 +148,20 @@ impl Handle {
     ///
     /// # Errors
     /// When the queue is full or the service is stopping: the command was not taken.
-    pub fn submit(&self, command: Command) -> Result<oneshot::Receiver<Answer>, Unavailable> {
-        self.0.queue.push(command, self.0.reply_routes.here())
+    pub fn submit(&self, command: Command) -> Result<oneshot::Receiver<CommandReply>, Unavailable> {
+        self.0.queue.push(command, self.0.reply_routes.thread_route())
     }
 
     /// Hands over a command and waits for the answer.
-    pub async fn call(&self, command: Command) -> Answer {
+    pub async fn call(&self, command: Command) -> CommandReply {
         // A writer that is gone has not answered: the command may be on disk or not.
-        self.submit(command)?.await.unwrap_or(Err(Unavailable::Storage))
+        self.submit(command)?.await.unwrap_or(Err(Unavailable::StorageFailed))
     }
 
     /// Makes an inbox for the answers to what this thread asks. [`ReplyInbox::run`] has to run on the same thread. That is many times
     /// cheaper than an answer from the writer. For threads with a single-threaded runtime.
-    pub fn answer_here(&self) -> ReplyInbox {
-        self.0.reply_routes.serve_this_thread()
+    pub fn create_reply_inbox(&self) -> ReplyInbox {
+        self.0.reply_routes.register_thread()
     }
 
     /// Calls `look` with the published state and returns its result. Look something up in it or clone it, no more: the writer waits
@@ -170,20 +170,20 @@ impl Handle {
     /// `look` must not call this function again, of any handle: the lock lets no new reader in while a writer waits, so a thread that
     /// reads twice at a time and the writer would wait for each other for ever. Debug builds panic instead.
     pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        let _once = reading::Reading::begin();
+        let _once = state_read_guard::StateReadGuard::begin();
         let state = self.0.published.read().unwrap_or_else(PoisonError::into_inner);
         look(&state)
     }
 
     /// Shows `visit` every check of a project, oldest first, while the writer waits for nothing that `visit` does. What is visited late
     /// may be newer than what was visited early.
-    pub fn each_check(&self, project: ProjectId, mut visit: impl FnMut(Check)) {
+    pub fn for_each_check(&self, project: ProjectId, mut visit: impl FnMut(Check)) {
         let mut checks = Vec::new();
         let mut last = None;
         loop {
-            self.copy_checks(project, last, VISITED_AT_ONCE, &mut checks);
+            self.copy_checks(project, last, CHECKS_PER_LOCK, &mut checks);
             last = checks.last().map(|check| check.id);
-            let more = checks.len() == VISITED_AT_ONCE;
+            let more = checks.len() == CHECKS_PER_LOCK;
             checks.drain(..).for_each(&mut visit);
             if !more {
                 return;
@@ -191,14 +191,14 @@ impl Handle {
         }
     }
 
-    /// The checks of a project, oldest first, as [`each_check`](Self::each_check) shows them; the project has about so many.
+    /// The checks of a project, oldest first, as [`for_each_check`](Self::each_check) shows them; the project has about so many.
     pub fn all_checks(&self, project: ProjectId, about: usize) -> Vec<Check> {
         let mut checks = Vec::with_capacity(about);
         let mut had = 0;
         loop {
             let last = checks.last().map(|check: &Check| check.id);
-            self.copy_checks(project, last, VISITED_AT_ONCE, &mut checks);
-            if checks.len() < had + VISITED_AT_ONCE {
+            self.copy_checks(project, last, CHECKS_PER_LOCK, &mut checks);
+            if checks.len() < had + CHECKS_PER_LOCK {
                 return checks;
             }
             had = checks.len();
@@ -206,7 +206,7 @@ impl Handle {
     }
 
     /// At most so many checks of a project that are younger than this one, oldest first.
-    pub fn some_checks(&self, project: ProjectId, older: Option<CheckId>, most: usize) -> Vec<Check> {
+    pub fn checks_page(&self, project: ProjectId, older: Option<CheckId>, most: usize) -> Vec<Check> {
         let mut checks = Vec::new();
         self.copy_checks(project, older, most, &mut checks);
         checks
@@ -217,7 +217,7 @@ impl Handle {
     }
 
     /// The time now.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
@@ -243,18 +243,18 @@ impl Handle {
 
     /// Whether the database was new when it was opened: no project, key, channel or check had ever been made in it.
     pub fn is_new(&self) -> bool {
-        self.0.new
+        self.0.was_empty
     }
 
     /// Whether commands can be carried out at the moment.
     pub fn is_writable(&self) -> bool {
-        self.0.writable.load(Ordering::Relaxed) && !self.0.doing.is_stalled()
+        self.0.writable.load(Ordering::Relaxed) && !self.0.writer_activity.is_stalled()
     }
 
     /// Whether a deadline has passed for a minute that nobody has looked at.
-    pub fn is_behind(&self) -> bool {
-        let now = self.now().plus_secs(-LATE_SECS);
-        let is_late = |check: &Check| check.state.next_look(&check.settings).is_some_and(|at| at < now);
+    pub fn has_overdue_deadlines(&self) -> bool {
+        let now = self.now().plus_secs(-OVERDUE_DEADLINE_SECS);
+        let is_late = |check: &Check| check.state.next_evaluation(&check.settings).is_some_and(|at| at < now);
         let projects: Vec<_> = self.with_state(|state| state.projects().map(|project_state| project_state.project.id).collect());
         projects.into_iter().any(|project| self.any_check(project, is_late))
     }
@@ -265,13 +265,13 @@ impl Handle {
         loop {
             let (found, more) = self.with_state(|state| {
                 let mut seen = 0;
-                for check in state.checks_after(project, last).take(VISITED_AT_ONCE) {
+                for check in state.checks_after(project, last).take(CHECKS_PER_LOCK) {
                     if is_like_that(check) {
                         return (true, false);
                     }
                     (last, seen) = (Some(check.id), seen + 1);
                 }
-                (false, seen == VISITED_AT_ONCE)
+                (false, seen == CHECKS_PER_LOCK)
             });
             if !more {
                 return found;
@@ -295,8 +295,8 @@ impl Handle {
     }
 
     /// How many commands wait for the writer, and how many may.
-    pub fn waiting(&self) -> (u64, usize) {
-        (self.0.queue.waiting().0, queue::MOST_COMMANDS)
+    pub fn queue_depth(&self) -> (u64, usize) {
+        (self.0.queue.depth_and_bytes().0, command_queue::MAX_COMMANDS)
     }
 
     /// Bytes of the database file; `None` while it is being opened anew. It may wait for that.

@@ -1,15 +1,15 @@
 //! The HTTP door: accepts connections within limits, turns requests into typed ones, and drains at shutdown.
 
-mod access;
+mod access_log;
 pub mod api;
 mod badge;
-mod head;
+mod connection_activity;
+mod connection_limit;
+mod header_limit;
 mod metrics;
-mod pace;
 mod ping;
-mod places;
+mod slow_client;
 mod tls;
-mod traffic;
 mod unsubscribe;
 
 use std::sync::Arc;
@@ -24,36 +24,36 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::accept::{accept, stopped};
+use crate::accept::{accept_connections, wait_for_stop};
 use crate::blocking_threads::BlockingThreads;
-use crate::connection_threads::{ConnectionThreads, Moves as _};
-use crate::domain::ping::Scheme;
+use crate::connection_threads::{ConnectionThreads, HandOff as _};
+use crate::domain::ping::PingScheme;
 use crate::domain::project::KeyHash;
 use crate::engine::Handle;
-use crate::metrics::Door as Counted;
+use crate::metrics::ConnectionProtocol as Counted;
 use crate::web;
-use crate::wire::body::{Arriving, BodyBudget};
-use crate::wire::client::{self, Client, Peer};
-use crate::wire::line::{Line, Waits};
-use crate::wire::outgoing::Outgoing;
-use crate::wire::reply::{self, Fault, Reply};
+use crate::wire::client_address::{self, Client, Peer};
+use crate::wire::connection_state::{ClientWait, ConnectionState};
+use crate::wire::reply::{self, HttpError, HttpReply};
 use crate::wire::request;
 pub use crate::wire::request::{BaseUrl, BaseUrlError};
+use crate::wire::request_body::{BodyBudget, IncomingBody};
+use crate::wire::response_body::ResponseWriter;
 use crate::wire::route::Route;
 pub use crate::wire::route::creating_ping_url;
-use access::Asked;
-pub use api::shown_checks;
-use head::{Head, HeadBudget, Reading};
-use pace::Paced;
-use places::Places;
-use tls::Connection;
-pub use tls::{PROTOCOLS, Tls};
-use traffic::Traffic;
+use access_log::AccessLogEntry;
+pub use api::check_renderer;
+use connection_activity::ConnectionActivity;
+use connection_limit::ConnectionLimit;
+use header_limit::{HeaderBudget, HeaderLimit, HeaderReader};
+use slow_client::MinRateWriter;
+use tls::HttpConnection;
+pub use tls::{ALPN_PROTOCOLS, HttpTls};
 pub use unsubscribe::unsubscribe_links;
 
 /// What the door is told once, at start.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct HttpConfig {
     /// Where the service is reached; URLs in answers begin with it.
     pub base_url: BaseUrl,
     /// Peers whose `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded` are believed.
@@ -63,7 +63,7 @@ pub struct Config {
     /// How often a key may ask.
     pub api_rate: ApiRate,
     /// The dashboard.
-    pub web: web::Config,
+    pub web: web::DashboardConfig,
     /// Connections that one address may have at the same time, an IPv6 network of 64 bits counting as one. Trusted proxies may have all.
     pub connections_per_address: usize,
     /// Whether each request is logged.
@@ -88,109 +88,116 @@ impl ApiRate {
 
 /// Connections at the same time. When there are as many, one that waits for its client is closed for a new one. If there is none, or only
 /// of addresses that have fewer than that of the new one, the new one is answered 503 and closed.
-pub const MOST_CONNECTIONS: usize = 4096;
+pub const MAX_CONNECTIONS: usize = 4096;
 /// Connections to the address for metrics alone. More wait.
-const METRICS_CONNECTIONS: usize = 16;
+const MAX_METRICS_CONNECTIONS: usize = 16;
 /// A connection that has not sent the header of a (next) request by then is closed.
-const HEADER_TIME: Duration = Duration::from_secs(60);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a stop waits for the first bytes of a connection: the server that comes next never gets it.
-const FIRST_TIME: Duration = Duration::from_secs(1);
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long an idle connection may take to end for a new one.
-const LEAVE_TIME: Duration = Duration::from_millis(500);
+const IDLE_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// A connection whose client takes nothing of an answer for so long is closed.
-const UNREAD_TIME: Duration = Duration::from_secs(60);
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of a request's header that are taken. hyper reads in steps, so some longer headers pass. Twice as many are answered 431.
-const HEADER_BYTES: usize = 64 << 10;
+const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// A database that has not answered by then does not answer.
-const PROBE_TIME: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes that are worked on where pings are answered.
-const FEW_BYTES: usize = 4 << 10;
+const MAX_INLINE_BYTES: usize = 4 << 10;
 
 /// What every request is answered from. Cheap to clone.
 #[derive(Clone)]
-pub struct Server(Arc<Door>);
+pub struct HttpServer(Arc<ServerState>);
 
 /// What is known of a connection before its first request.
 #[derive(Clone, Copy)]
-struct Met {
+struct ConnectionInfo {
     peer: Peer,
-    takes: Takes,
+    allowed_routes: AllowedRoutes,
 }
 
 /// What is answered on a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum AllowedRoutes {
     All,
     /// It is not encrypted, and should be.
-    Health,
+    HealthOnly,
     /// It came to the address that is for metrics alone.
-    Metrics,
+    MetricsOnly,
 }
 
-pub(crate) struct Door {
+pub(crate) struct ServerState {
     pub(crate) handle: Handle,
-    pub(crate) outgoing: Outgoing,
-    pub(crate) config: Config,
-    pub(crate) api: api::Api,
-    budget: BodyBudget,
-    heads: HeadBudget,
-    counted: Arc<badge::Counted>,
+    pub(crate) response_writer: ResponseWriter,
+    pub(crate) config: HttpConfig,
+    pub(crate) api: api::ApiState,
+    body_budget: BodyBudget,
+    header_budget: HeaderBudget,
+    badge_counts: Arc<badge::BadgeCountCache>,
     /// The dashboard, if there is one.
-    site: Option<Arc<web::Site>>,
-    places: Arc<Places>,
+    dashboard: Option<Arc<web::DashboardState>>,
+    connection_limit: Arc<ConnectionLimit>,
 }
 
-impl Server {
+impl HttpServer {
     /// A door to this engine, which has what takes long done by these threads.
-    pub fn new(handle: Handle, blocking: Arc<BlockingThreads>, config: Config) -> Self {
-        Self::with_places(handle, blocking, config, MOST_CONNECTIONS)
+    pub fn new(handle: Handle, blocking: Arc<BlockingThreads>, config: HttpConfig) -> Self {
+        Self::with_connection_limit(handle, blocking, config, MAX_CONNECTIONS)
     }
 
-    fn with_places(handle: Handle, blocking: Arc<BlockingThreads>, config: Config, most: usize) -> Self {
-        let places = Arc::new(Places::new(most, config.connections_per_address));
-        let api = api::Api::new(&config);
-        let outgoing = Outgoing::new(blocking);
-        let site = config.web.is_on.then(|| {
-            web::Site::new(handle.clone(), outgoing.clone(), config.web.clone(), config.base_url.clone(), &config.trusted_proxies)
+    fn with_connection_limit(handle: Handle, blocking: Arc<BlockingThreads>, config: HttpConfig, most: usize) -> Self {
+        let places = Arc::new(ConnectionLimit::new(most, config.connections_per_address));
+        let api = api::ApiState::new(&config);
+        let outgoing = ResponseWriter::new(blocking);
+        let site = config.web.is_enabled.then(|| {
+            web::DashboardState::new(handle.clone(), outgoing.clone(), config.web.clone(), config.base_url.clone(), &config.trusted_proxies)
         });
-        Self(Arc::new(Door {
+        Self(Arc::new(ServerState {
             handle,
-            outgoing,
-            site,
+            response_writer: outgoing,
+            dashboard: site,
             config,
             api,
-            budget: BodyBudget::new(),
-            heads: HeadBudget::new(),
-            counted: Arc::default(),
-            places,
+            body_budget: BodyBudget::new(),
+            header_budget: HeaderBudget::new(),
+            badge_counts: Arc::default(),
+            connection_limit: places,
         }))
     }
 
     /// Answers connections until `stop` holds true, encrypted ones if there is `tls`. Then those that are open may finish, within five
     /// seconds.
-    pub async fn serve(self, listener: TcpListener, tls: Option<Arc<Tls>>, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        tls: Option<Arc<HttpTls>>,
+        threads: Arc<ConnectionThreads>,
+        stop: watch::Receiver<bool>,
+    ) {
         // No limit here: a connection that finds no place is accepted and told so.
-        accept("HTTP", listener, usize::MAX, stop.clone(), |(stream, peer)| {
-            let exempt = client::is_trusted(peer.ip(), &self.0.config.trusted_proxies);
-            let Some((guest, room)) = self.0.places.find((!exempt).then_some(peer.ip())) else {
-                self.0.handle.metrics().turned_away(Counted::Http);
-                overload(&stream);
+        accept_connections("HTTP", listener, usize::MAX, stop.clone(), |(stream, peer)| {
+            let exempt = client_address::is_trusted(peer.ip(), &self.0.config.trusted_proxies);
+            let Some((guest, room)) = self.0.connection_limit.admit((!exempt).then_some(peer.ip())) else {
+                self.0.handle.metrics().record_rejected_connection(Counted::Http);
+                send_overloaded(&stream);
                 return None;
             };
-            let open = self.0.handle.metrics().open(Counted::Http);
+            let open = self.0.handle.metrics().record_connection(Counted::Http);
             let (server, tls, threads, stop) = (self.clone(), tls.clone(), Arc::clone(&threads), stop.clone());
             Some(async move {
-                let Some(_place) = guest.take(room).await else { return overload(&stream) };
-                let line = Arc::clone(&guest.line);
+                let Some(_place) = guest.wait_for_slot(room).await else { return send_overloaded(&stream) };
+                let line = Arc::clone(&guest.connection);
                 let done = match tls {
                     None => {
-                        let met = Met { peer: Peer { address: peer, scheme: Scheme::Http }, takes: Takes::All };
-                        let answering = move |stream: TcpStream| server.connection(stream, met, line, stop);
-                        async { threads.run(stream.leave()?, answering).await }.await
+                        let met =
+                            ConnectionInfo { peer: Peer { address: peer, scheme: PingScheme::Http }, allowed_routes: AllowedRoutes::All };
+                        let answering = move |stream: TcpStream| server.serve_connection(stream, met, line, stop);
+                        async { threads.run(stream.detach()?, answering).await }.await
                     }
                     // In a box: it is many times as large as what a connection without TLS needs here.
-                    Some(tls) => Box::pin(server.encrypted(&tls, stream, peer, line, &threads, stop)).await,
+                    Some(tls) => Box::pin(server.serve_tls(&tls, stream, peer, line, &threads, stop)).await,
                 };
                 drop(open);
                 if let Err(error) = done {
@@ -203,12 +210,12 @@ impl Server {
 
     /// Answers connections to the address that is for metrics alone, without a key, until `stop` holds true.
     pub async fn serve_metrics(self, listener: TcpListener, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
-        accept("metrics", listener, METRICS_CONNECTIONS, stop.clone(), |(stream, address)| {
+        accept_connections("metrics", listener, MAX_METRICS_CONNECTIONS, stop.clone(), |(stream, address)| {
             let (server, threads, stop) = (self.clone(), Arc::clone(&threads), stop.clone());
             Some(async move {
-                let met = Met { peer: Peer { address, scheme: Scheme::Http }, takes: Takes::Metrics };
-                let answering = move |stream: TcpStream| server.connection(stream, met, Arc::default(), stop);
-                let done = async { threads.run(stream.leave()?, answering).await }.await;
+                let met = ConnectionInfo { peer: Peer { address, scheme: PingScheme::Http }, allowed_routes: AllowedRoutes::MetricsOnly };
+                let answering = move |stream: TcpStream| server.serve_connection(stream, met, Arc::default(), stop);
+                let done = async { threads.run(stream.detach()?, answering).await }.await;
                 if let Err(error) = done {
                     tracing::warn!("a connection could not be handed to its thread: {error}");
                 }
@@ -217,33 +224,39 @@ impl Server {
         .await;
     }
 
-    async fn connection<C: Connection>(self, mut stream: C, met: Met, line: Arc<Line>, mut stop: watch::Receiver<bool>) {
+    async fn serve_connection<C: HttpConnection>(
+        self,
+        mut stream: C,
+        met: ConnectionInfo,
+        line: Arc<ConnectionState>,
+        mut stop: watch::Receiver<bool>,
+    ) {
         let peer = met.peer;
         // An answer is written in one piece. Nagle's algorithm would only delay it.
-        stream.set_up(|socket| {
+        stream.with_socket(|socket| {
             let _ = socket.set_nodelay(true);
-            close_unread(socket, UNREAD_TIME);
+            close_unread(socket, UNREAD_TIMEOUT);
         });
-        let (traffic, lingers) = (Traffic::default(), AtomicBool::new(false));
-        let (reading, writing) = stream.halves();
+        let (traffic, lingers) = (ConnectionActivity::default(), AtomicBool::new(false));
+        let (reading, writing) = stream.split();
         let (line, mut ended_for) = (&line, None);
-        let head = Head::new(&self.0.heads, line);
+        let head = HeaderLimit::new(&self.0.header_budget, line);
         let service = service_fn(async |request: hyper::Request<Incoming>| {
-            line.begin();
-            head.ends();
-            let asked = self.0.config.access_log.then(|| Box::new(Asked::of(&request, &self.0, peer)));
-            let request = request.map(|body| Arriving::new(body, line));
-            let busy = traffic.begin();
-            let mut reply = reply::never_sniffed(self.answer(request, met).await);
+            line.begin_request();
+            head.finish_header();
+            let asked = self.0.config.access_log.then(|| Box::new(AccessLogEntry::from_request(&request, &self.0, peer)));
+            let request = request.map(|body| IncomingBody::new(body, line));
+            let busy = traffic.begin_request();
+            let mut reply = reply::with_nosniff(self.respond(request, met).await);
             drop(busy);
             reply.body_mut().keep_busy(line);
             if reply.body().is_endless() {
-                traffic.never_ends();
+                traffic.mark_endless();
             }
             if let Some(asked) = asked {
-                asked.tell(&reply, &self.0);
+                asked.log(&reply, &self.0);
             }
-            if reply::leaves_body(&reply) {
+            if reply::closes_connection(&reply) {
                 lingers.store(true, Ordering::Relaxed);
             }
             Ok::<_, std::convert::Infallible>(reply)
@@ -251,13 +264,13 @@ impl Server {
         let ended = {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(HEADER_TIME)
+                .header_read_timeout(HEADER_TIMEOUT)
                 // A client may close its sending side after the request, as `nc -N` does. It still reads the answer.
                 .half_close(true)
                 // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
-                .max_buf_size(HEADER_BYTES)
+                .max_buf_size(MAX_HEADER_BYTES)
                 .serve_connection(
-                    TokioIo::new(tokio::io::join(Reading::new(reading, &head), Paced::new(writing, &traffic, line))),
+                    TokioIo::new(tokio::io::join(HeaderReader::new(reading, &head), MinRateWriter::new(writing, &traffic, line))),
                     service,
                 );
             tokio::pin!(connection);
@@ -265,9 +278,9 @@ impl Server {
                 // A request that has come is seen before the connection makes room for another.
                 biased;
                 ended = connection.as_mut() => ended,
-                () = stopped(&mut stop) => {
+                () = wait_for_stop(&mut stop) => {
                     // hyper would close it at once, but whoever has just connected is about to send a request.
-                    let wait = if head.is_awaited() { FIRST_TIME } else { Duration::ZERO };
+                    let wait = if head.is_awaiting_first_byte() { FIRST_BYTE_TIMEOUT } else { Duration::ZERO };
                     tokio::select! {
                         biased;
                         ended = connection.as_mut() => ended,
@@ -275,77 +288,81 @@ impl Server {
                             connection.as_mut().graceful_shutdown();
                             tokio::select! {
                                 ended = connection.as_mut() => ended,
-                                () = traffic.quiet() => return,
+                                () = traffic.wait_until_quiet() => return,
                             }
                         }
                     }
                 }
-                waits = line.ended() => {
+                waits = line.close_requested() => {
                     ended_for = Some(waits);
-                    if waits == Waits::Request {
+                    if waits == ClientWait::Request {
                         connection.as_mut().graceful_shutdown();
                         // It might be waiting for the rest of a header.
-                        tokio::time::timeout(LEAVE_TIME, connection).await.unwrap_or(Ok(()))
+                        tokio::time::timeout(IDLE_CLOSE_TIMEOUT, connection).await.unwrap_or(Ok(()))
                     } else {
                         Ok(())
                     }
                 }
             }
         };
-        let is_refused = head.is_refused.load(Ordering::Relaxed);
+        let is_refused = head.is_over_budget.load(Ordering::Relaxed);
         match ended_for {
-            Some(Waits::Taking) => stream.set_up(pace::forget_unsent),
-            Some(Waits::Body) => stream.tell(reply::OVERLOADED).await,
-            _ if is_refused => stream.tell(reply::OVERLOADED).await,
+            Some(ClientWait::ResponseRead) => stream.with_socket(slow_client::discard_unsent_on_close),
+            Some(ClientWait::Body) => stream.send_last(reply::OVERLOADED_RESPONSE).await,
+            _ if is_refused => stream.send_last(reply::OVERLOADED_RESPONSE).await,
             _ => {}
         }
         if is_refused || lingers.into_inner() || ended.as_ref().is_err_and(hyper::Error::is_parse) {
-            pace::linger(&mut stream).await;
+            slow_client::linger(&mut stream).await;
         }
         if let Err(error) = ended {
             tracing::debug!("a connection ended early: {error}");
         }
     }
 
-    async fn answer(&self, request: hyper::Request<Arriving<'_>>, Met { peer, takes }: Met) -> Reply {
+    async fn respond(
+        &self,
+        request: hyper::Request<IncomingBody<'_>>,
+        ConnectionInfo { peer, allowed_routes: takes }: ConnectionInfo,
+    ) -> HttpReply {
         let door = &*self.0;
         let uri = request.uri();
-        let path = door.config.base_url.inner_path(uri.path());
+        let path = door.config.base_url.strip_base_path(uri.path());
         // The API says in JSON, too, that there is no such path.
-        let refused = |fault: Fault| if path.starts_with("/api/") { fault.json() } else { fault.plain() };
-        if let Err(fault) = request::check(&request) {
+        let refused = |fault: HttpError| if path.starts_with("/api/") { fault.to_json() } else { fault.to_text() };
+        if let Err(fault) = request::validate(&request) {
             return refused(fault);
         }
-        if takes != Takes::All {
+        if takes != AllowedRoutes::All {
             return match (takes, Route::parse(path)) {
-                (Takes::Metrics, Some(Route::Metrics)) => Box::pin(metrics::of_server(door, &request, true)).await,
-                (Takes::Health, Some(Route::Health)) => Box::pin(health(door)).await,
-                (Takes::Health, _) => refused(Fault::BadRequest("this address takes https:// URLs only".into())),
-                _ => refused(Fault::NotFound),
+                (AllowedRoutes::MetricsOnly, Some(Route::Metrics)) => Box::pin(metrics::server_metrics(door, &request, true)).await,
+                (AllowedRoutes::HealthOnly, Some(Route::Health)) => Box::pin(health_reply(door)).await,
+                (AllowedRoutes::HealthOnly, _) => refused(HttpError::BadRequest("this address takes https:// URLs only".into())),
+                _ => refused(HttpError::NotFound),
             };
         }
         match Route::parse(path) {
             Some(Route::Ping(to)) => {
-                let client = Client::of(request.headers(), peer, &door.config.trusted_proxies);
-                ping::answer(door, to, request, client).await
+                let client = Client::from_headers(request.headers(), peer, &door.config.trusted_proxies);
+                ping::respond(door, to, request, client).await
             }
             // In boxes: hyper moves the future of a request several times, and that of a ping would be as large as the largest here.
-            Some(Route::Api(endpoint)) => Box::pin(api::answer(door, endpoint, request, peer)).await,
-            Some(Route::Own(resource)) => Box::pin(api::answer_own(door, resource, request, peer)).await,
-            Some(Route::OpenApi) => public(&request, async || Ok(reply::json(door.api.description.clone()))).await,
-            Some(Route::Badge(badge)) => Box::pin(public(&request, async || badge::answer(door, badge).await)).await,
+            Some(Route::Api(endpoint)) => Box::pin(api::respond(door, endpoint, request, peer)).await,
+            Some(Route::Extension(resource)) => Box::pin(api::respond_extension(door, resource, request, peer)).await,
+            Some(Route::OpenApi) => public_reply(&request, async || Ok(reply::json(door.api.openapi.clone()))).await,
+            Some(Route::Badge(badge)) => Box::pin(public_reply(&request, async || badge::respond(door, badge).await)).await,
             Some(Route::Unsubscribe(channel, signature)) => {
-                let answer = Box::pin(unsubscribe::answer(door, request.method(), channel, &signature)).await;
-                answer.unwrap_or_else(|fault| fault.plain())
+                let answer = Box::pin(unsubscribe::respond(door, request.method(), channel, &signature)).await;
+                answer.unwrap_or_else(|fault| fault.to_text())
             }
-            Some(Route::Health) => Box::pin(health(door)).await,
-            Some(Route::Metrics) => Box::pin(metrics::of_server(door, &request, false)).await,
-            Some(Route::ProjectMetrics(project, key)) => Box::pin(metrics::of_project(door, project, key, &request, peer)).await,
+            Some(Route::Health) => Box::pin(health_reply(door)).await,
+            Some(Route::Metrics) => Box::pin(metrics::server_metrics(door, &request, false)).await,
+            Some(Route::ProjectMetrics(project, key)) => Box::pin(metrics::project_metrics(door, project, key, &request, peer)).await,
             None => {
-                let Some(site) = &door.site else { return refused(Fault::NotFound) };
-                match web::Target::parse(path).or_else(|| web::Target::parse(uri.path())) {
-                    Some(target) => Box::pin(web::answer(site, &door.budget, target, request, peer)).await,
-                    None => web::not_found(site, request.headers(), peer).unwrap_or_else(|| refused(Fault::NotFound)),
+                let Some(site) = &door.dashboard else { return refused(HttpError::NotFound) };
+                match web::DashboardTarget::parse(path).or_else(|| web::DashboardTarget::parse(uri.path())) {
+                    Some(target) => Box::pin(web::handle_request(site, &door.body_budget, target, request, peer)).await,
+                    None => web::not_found_page(site, request.headers(), peer).unwrap_or_else(|| refused(HttpError::NotFound)),
                 }
             }
         }
@@ -353,9 +370,9 @@ impl Server {
 }
 
 /// Tells a connection that there is no place for it.
-fn overload(stream: &TcpStream) {
+fn send_overloaded(stream: &TcpStream) {
     // A fresh connection takes so little at once or not at all.
-    let _ = stream.try_write(reply::OVERLOADED.as_bytes());
+    let _ = stream.try_write(reply::OVERLOADED_RESPONSE.as_bytes());
 }
 
 /// Has the system end a connection whose client takes nothing of what is sent for so long (TCP_USER_TIMEOUT, RFC 5482). hyper has no
@@ -371,32 +388,36 @@ fn close_unread(stream: &TcpStream, time: Duration) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn close_unread(_: &TcpStream, _: Duration) {}
 
-async fn health(door: &Door) -> Reply {
-    if door.is_healthy().await { reply::text("OK") } else { Fault::Unavailable.plain() }
+async fn health_reply(door: &ServerState) -> HttpReply {
+    if door.is_healthy().await { reply::text("OK") } else { HttpError::Unavailable.to_text() }
 }
 
 /// Answers a request to what anyone may read and nobody change.
-async fn public<B>(request: &hyper::Request<B>, read: impl AsyncFnOnce() -> Result<Reply, Fault>) -> Reply {
+async fn public_reply<B>(request: &hyper::Request<B>, read: impl AsyncFnOnce() -> Result<HttpReply, HttpError>) -> HttpReply {
     let methods = "GET, HEAD, OPTIONS";
     let answer = match *request.method() {
         Method::GET | Method::HEAD => read().await,
         Method::OPTIONS => Ok(reply::no_content()),
-        _ => Err(Fault::MethodNotAllowed(methods)),
+        _ => Err(HttpError::MethodNotAllowed(methods)),
     };
-    reply::any_origin(answer.unwrap_or_else(|fault| fault.json()), methods)
+    reply::with_any_origin(answer.unwrap_or_else(|fault| fault.to_json()), methods)
 }
 
-impl Door {
+impl ServerState {
     /// Whether the database answers and takes writes.
     pub(crate) async fn is_healthy(&self) -> bool {
         let probing = self.handle.clone();
-        let probe = self.outgoing.run(move || probing.probe().is_ok());
-        self.handle.is_writable() && tokio::time::timeout(PROBE_TIME, probe).await == Ok(Ok(true))
+        let probe = self.response_writer.run_blocking(move || probing.probe().is_ok());
+        self.handle.is_writable() && tokio::time::timeout(PROBE_TIMEOUT, probe).await == Ok(Ok(true))
     }
 
     /// Works on so many bytes: here if they are few, otherwise where no ping waits for it.
-    pub(crate) async fn work_on<T: Send + 'static>(&self, bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
-        if bytes <= FEW_BYTES { Ok(work()) } else { self.outgoing.run(work).await }
+    pub(crate) async fn run_sized<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        if bytes <= MAX_INLINE_BYTES { Ok(work()) } else { self.response_writer.run_blocking(work).await }
     }
 }
 

@@ -9,29 +9,29 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-use child::{Child, End};
-use delivery::Outcome;
-use report::Report;
-use signals::Signals;
+use job_process::{JobProcess, JobResult};
+use outgoing_ping::OutgoingPing;
+use ping_sender::PingAttemptResult;
+use signal_forwarding::ForwardedSignals;
 
-pub use delivery::{Delivery, Told};
-pub use report::{Action, PingUrl};
+pub use outgoing_ping::{JobEvent, PingUrl};
+pub use ping_sender::{PingResult, PingSender};
 pub use spool::Spool;
 
-mod child;
-mod delivery;
-mod output;
-mod report;
-mod signals;
+mod job_process;
+mod outgoing_ping;
+mod output_forwarding;
+mod ping_sender;
+mod signal_forwarding;
 mod spool;
 
 /// How long a ping that is under way when the job ends is waited for.
-const LAST_TRY: Duration = Duration::from_secs(2);
+const LAST_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long after the end of a job a signal may be the one that ended it: `^C` and a service manager reach this process too, maybe later.
-const SAME_SIGNAL: Duration = Duration::from_millis(500);
+const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 
 /// What is run, and who is told.
-pub struct Job {
+pub struct JobSpec {
     /// The program, looked up in `PATH`.
     pub program: OsString,
     /// What it is given.
@@ -53,39 +53,39 @@ pub struct Job {
 ///
 /// # Errors
 /// When the system gives no signals or no pipes. Nothing has been started then.
-pub async fn run(job: Job, delivery: Delivery) -> io::Result<u8> {
+pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
     let run = delivery.random.uuid();
-    let begins = Report::new(job.url.with(Some(Action::Start), Some(run)), Vec::new());
-    let mut signals = Signals::listen()?;
-    let child = Child::start(&job)?;
+    let begins = OutgoingPing::new(job.url.url_for(Some(JobEvent::Start), Some(run)), Vec::new());
+    let mut signals = ForwardedSignals::listen()?;
+    let child = JobProcess::start(&job)?;
     let (tell, told) = oneshot::channel();
-    let telling = tokio::spawn(tell_of(delivery, begins, told));
-    let End { status, note, output } = match child {
-        Ok(child) => child.watch(&job, &mut signals).await,
+    let telling = tokio::spawn(report_run(delivery, begins, told));
+    let JobResult { status, note, output } = match child {
+        Ok(child) => child.wait(&job, &mut signals).await,
         Err(end) => end,
     };
     let body = if job.sends_output { output } else { Vec::new() };
-    let mut ends = Report::new(job.url.with(Some(Action::Exit(status)), Some(run)), body);
+    let mut ends = OutgoingPing::new(job.url.url_for(Some(JobEvent::Exit(status)), Some(run)), body);
     if let Some(note) = note {
-        say(&note);
-        ends.add_line(&format!("overdue: {note}"));
+        print_notice(&note);
+        ends.append_line(&format!("overdue: {note}"));
     }
     // It ends only after it was told.
     let _ = tell.send(ends);
     tokio::select! {
         _ = telling => {}
-        () = signals.after(SAME_SIGNAL) => {}
+        () = signals.next_after(SIGNAL_GRACE) => {}
     }
     Ok(status)
 }
 
 /// Tells that the job has begun, delivers what earlier runs have left, and tells how the job ended once that is known.
-async fn tell_of(delivery: Delivery, begins: Report, mut ended: oneshot::Receiver<Report>) {
+async fn report_run(delivery: PingSender, begins: OutgoingPing, mut ended: oneshot::Receiver<OutgoingPing>) {
     let (stop, mut stopped) = watch::channel(false);
     let before = async {
-        let begun = delivery.persist(&begins, &mut stopped).await;
-        if matches!(begun, Outcome::Taken { .. }) {
-            delivery.deliver_waiting().await;
+        let begun = delivery.send_until_stopped(&begins, &mut stopped).await;
+        if matches!(begun, PingAttemptResult::Accepted { .. }) {
+            delivery.drain_spool().await;
         }
         begun
     };
@@ -95,26 +95,26 @@ async fn tell_of(delivery: Delivery, begins: Report, mut ended: oneshot::Receive
         ends = &mut ended => {
             // What is under way may end first: the end is not to arrive before the beginning.
             stop.send_replace(true);
-            (timeout(LAST_TRY, &mut before).await.unwrap_or(Outcome::Away(String::new())), ends)
+            (timeout(LAST_ATTEMPT_TIMEOUT, &mut before).await.unwrap_or(PingAttemptResult::Unavailable(String::new())), ends)
         }
     };
     let Ok(mut ends) = ends else { return };
-    if let Outcome::Taken { body_limit: Some(limit) } = begun {
-        ends.keep_last(limit);
+    if let PingAttemptResult::Accepted { body_limit: Some(limit) } = begun {
+        ends.truncate_to_tail(limit);
     }
-    match delivery.finish(ends).await {
-        Told::Taken => {}
-        Told::Waits(why) => say(&format!("the server did not take the ping: {why}; the next run sends it again")),
-        Told::Lost(why) => say(&format!("the server did not take the ping: {why}")),
+    match delivery.send_or_spool(ends).await {
+        PingResult::Accepted => {}
+        PingResult::Spooled(why) => print_notice(&format!("the server did not take the ping: {why}; the next run sends it again")),
+        PingResult::Lost(why) => print_notice(&format!("the server did not take the ping: {why}")),
     }
 }
 
 /// Sends one ping, and what waits before it.
-pub async fn ping(url: String, body: Vec<u8>, delivery: &Delivery) -> Told {
-    delivery.finish(Report::new(url, body)).await
+pub async fn ping(url: String, body: Vec<u8>, delivery: &PingSender) -> PingResult {
+    delivery.send_or_spool(OutgoingPing::new(url, body)).await
 }
 
 /// Says something to whoever reads standard error. With nobody there, the job goes on.
-fn say(line: &str) {
+fn print_notice(line: &str) {
     let _ = writeln!(io::stderr(), "overdue: {line}");
 }

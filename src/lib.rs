@@ -36,38 +36,38 @@
 //! | A success of another run leaves a run alone: where is that rule? | `record` in [`domain::check`] |
 //! | When does a check go down? | `deadline` and `settle` in [`domain::check`]; the engine's `alarm` notices it |
 //! | What does a ping mean to its check (keywords, methods, paused)? | `engine::apply::ping` |
-//! | What does the 409 say? Any status code and its words? | `Fault` in `wire::reply` |
+//! | What does the 409 say? Any status code and its words? | `HttpError` in `wire::reply` |
 //! | Which URLs and methods are there? | `wire::route` |
-//! | What does the API have beyond that of Healthchecks? | `http::api::own` |
+//! | What does the API have beyond that of Healthchecks? | `http::api::extensions` |
 //! | Which fields does the API take, and what does it say of a wrong one? | `http::api::check_fields` |
-//! | How long may a body be? | `wire::body`; every limit is in [`docs::limits`] |
+//! | How long may a body be? | `wire::request_body`; every limit is in [`docs::limits`] |
 //! | What happens when the disk fails? | `recover` in `engine::writer::recovery`; told in [`docs::design`]; shown by `tests/it/damage.rs` |
-//! | What happens when the clock is set? | `engine::steps`, `engine::writer::time`; told in [`docs::promises`] |
+//! | What happens when the clock is set? | `engine::clock_jump`, `engine::writer::time`; told in [`docs::promises`] |
 //! | What does a start read, and in which order? | `engine::load` |
 //! | What is in the file? | [`store`], one file for each kind of row |
 //! | Who may do what with which key? | `http::api::auth` |
-//! | How does an API key of another server go on working? | `engine::keys`, [`domain::adopted`] |
+//! | How does an API key of another server go on working? | `engine::api_keys`, [`domain::legacy_keys`] |
 //! | How are projects, keys and channels made, and checks at the command line? | [`manage`] |
-//! | Which settings does a kind of channel have? | `domain::channel::kinds`; what forms there are: `domain::channel::field` |
+//! | Which settings does a kind of channel have? | `domain::channel::kinds`; what forms there are: `domain::channel::setting_field` |
 //! | Who is told of a flip, and when? | `engine::apply::alert`; what holds it back: `Held` in [`domain::alert`] |
 //! | How are channels tried and assigned, and deliveries listed and retried? | [`manage::channel`], [`manage::delivery`] |
-//! | What is sent next, and when is it tried again? | `notify::plan` |
+//! | What is sent next, and when is it tried again? | `notify::scheduler` |
 //! | Where is TLS agreed on, and when is a certificate read again? | `http::tls`; [`certificate`], `serve::reload` |
-//! | How does a kind of channel send, and what do its answers mean? | `channel::kinds`; the sentences: [`channel::words`] |
+//! | How does a kind of channel send, and what do its answers mean? | `channel::kinds`; the sentences: [`channel::alert_text`] |
 //! | How does a file of an earlier release open? | `store::migrations` |
-//! | Who may sign in, and how long does a session last? | [`domain::user`]; `engine::apply::user`; the pages: `web::sign_in`, `web::who` |
-//! | What is a backup, and how does it become a database again? | [`backup`]; in the file: `store::tables`, `store::restoration` |
-//! | What may stand in a file for `apply`, and what is said of a wrong one? | `declare::fields`, `declare::read`; what becomes of it: `engine::plan` |
+//! | Who may sign in, and how long does a session last? | [`domain::user`]; `engine::apply::user`; the pages: `web::sign_in`, `web::viewer` |
+//! | What is a backup, and how does it become a database again? | [`backup`]; in the file: `store::tables`, `store::restore` |
+//! | What may stand in a file for `apply`, and what is said of a wrong one? | `declare::fields`, `declare::reader`; what becomes of it: `engine::config_plan` |
 //! | What becomes of a Healthchecks, table by table? | `import::healthchecks`; how its sources are read: `import::source` |
-//! | What does an export as lines hold, and how is it read again? | `import::overdue`; its rows, which the admin socket has too: `import::staged` |
-//! | What is seen of an import before its end, and what does it take the place of? | `engine::apply::stage`; what waits: `engine::state`; how it is handed over: `cli::import` |
+//! | What does an export as lines hold, and how is it read again? | `import::export_format`; its rows, which the admin socket has too: `import::item_rows` |
+//! | What is seen of an import before its end, and what does it take the place of? | `engine::apply::import`; what waits: `engine::state`; how it is handed over: `cli::import` |
 //! | What does a trial hold back? | `queue` in `engine::apply::alert`; what waits for its end: `held_back` there |
 //! | How is a schedule read? | [`domain::schedule`] |
-//! | Which addresses may be reached, and by whom? | `outbound::guard` |
-//! | Which pages are there, and who may see them? | `web::route`; how one is added: [`web`] |
-//! | Which forms does a page take, and from where? | `web::guard` |
-//! | How does a page learn what has changed? | `engine::feed`, `web::live` |
-//! | What does `overdue run` do when the server is away? | `job::delivery`, `job::spool` |
+//! | Which addresses may be reached, and by whom? | `outbound::address_guard` |
+//! | Which pages are there, and who may see them? | `web::page_routes`; how one is added: [`web`] |
+//! | Which forms does a page take, and from where? | `web::browser_security` |
+//! | How does a page learn what has changed? | `engine::change_feed`, `web::live_updates` |
+//! | What does `overdue run` do when the server is away? | `job::ping_sender`, `job::spool` |
 //! | What is counted, and who may read it? | [`metrics`]; `http::metrics` |
 //! | Which flags are there? | [`cli`]; for the server `cli::serve` |
 //! | How is something added: a kind, an endpoint, a table? | [`docs::extending`] |

@@ -1,6 +1,6 @@
 //! Reads out of a mail what keyword filters search: the subject, and the text of its plain and HTML parts.
 //!
-//! Headers, charsets and encoded words are `mail_parser`'s. The walk over the parts is here. It never goes deeper than [`DEPTH_MAX`]. It
+//! Headers, charsets and encoded words are `mail_parser`'s. The walk over the parts is here. It never goes deeper than [`MAX_DEPTH`]. It
 //! keeps no list of headers and takes only whole lines as delimiters. It reads every byte a bounded number of times, so no message costs
 //! more than its length. It decodes beginnings, so that a long message is not in memory several times.
 
@@ -14,58 +14,58 @@ use mail_parser::parsers::MessageStream;
 use mail_parser::{ContentType, HeaderValue};
 
 /// Levels of multiparts that are looked into; what lies deeper is not searched.
-pub const DEPTH_MAX: u8 = 16;
+pub const MAX_DEPTH: u8 = 16;
 /// Parts of one multipart that are looked into.
-pub const PARTS_MAX: usize = 1_000;
+pub const MAX_PARTS: usize = 1_000;
 /// Bytes of text that are searched.
-pub const TEXT_MAX: usize = 1_000_000;
+pub const MAX_TEXT_BYTES: usize = 1_000_000;
 /// Bytes of a part, as they were sent, out of which text is read. The text that is searched mostly lies in fewer.
-pub const PART_MAX: usize = 4 << 20;
+pub const MAX_PART_BYTES: usize = 4 << 20;
 /// Bytes of the longest character in any charset.
-const CHAR_MAX: usize = 4;
+const MAX_CHAR_BYTES: usize = 4;
 /// Bytes of a header field that count.
-pub const FIELD_MAX: usize = 16_384;
+pub const MAX_FIELD_BYTES: usize = 16_384;
 
 /// What keyword filters search in a mail.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Searchable {
+pub struct SearchableMail {
     /// The first Subject field, encoded words decoded.
     pub subject: String,
-    /// The text of the text/plain and text/html parts that are not attachments, joined by line ends, up to [`TEXT_MAX`].
+    /// The text of the text/plain and text/html parts that are not attachments, joined by line ends, up to [`MAX_TEXT_BYTES`].
     /// HTML is reduced to what a reader sees.
     pub text: String,
 }
 
-impl Searchable {
+impl SearchableMail {
     /// Reads a whole message (RFC 5322, with MIME as in RFC 2045 to 2047). Never fails: what cannot be read is not searched,
     /// and what has no structure is plain text.
-    pub fn of(message: &[u8]) -> Self {
-        let (head, body) = Head::split(message);
-        let subject = match MessageStream::new(&ended(head.subject)).parse_unstructured() {
+    pub fn parse(message: &[u8]) -> Self {
+        let (head, body) = PartHeader::split(message);
+        let subject = match MessageStream::new(&with_line_end(head.subject)).parse_unstructured() {
             HeaderValue::Text(subject) => subject.into_owned(),
             _ => String::new(),
         };
         let mut text = String::new();
-        gather(&head, body, 0, &mut text);
-        text.truncate(text.floor_char_boundary(TEXT_MAX));
+        collect_text(&head, body, 0, &mut text);
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
         Self { subject, text }
     }
 }
 
 /// Adds the text of one part and of the parts inside it.
-fn gather(head: &Head<'_>, body: &[u8], depth: u8, text: &mut String) {
-    if typed(head.disposition).is_some_and(|disposition| disposition.is_attachment()) {
+fn collect_text(head: &PartHeader<'_>, body: &[u8], depth: u8, text: &mut String) {
+    if parse_content_type(head.disposition).is_some_and(|disposition| disposition.is_attachment()) {
         return;
     }
-    let content_type = typed(head.content_type);
+    let content_type = parse_content_type(head.content_type);
     let is_html = match content_type.as_ref().map(|own| (own.ctype(), own.subtype())) {
         Some(("multipart", _)) => {
             let boundary = content_type.as_ref().and_then(|own| own.attribute("boundary")).map(str::trim_ascii_end);
-            let parts = boundary.filter(|boundary| !boundary.is_empty()).map(|boundary| parts(body, boundary)).unwrap_or_default();
+            let parts = boundary.filter(|boundary| !boundary.is_empty()).map(|boundary| split_parts(body, boundary)).unwrap_or_default();
             for part in &parts {
-                if depth < DEPTH_MAX && text.len() < TEXT_MAX {
-                    let (head, body) = Head::split(part);
-                    gather(&head, body, depth + 1, text);
+                if depth < MAX_DEPTH && text.len() < MAX_TEXT_BYTES {
+                    let (head, body) = PartHeader::split(part);
+                    collect_text(&head, body, depth + 1, text);
                 }
             }
             if !parts.is_empty() {
@@ -82,10 +82,10 @@ fn gather(head: &Head<'_>, body: &[u8], depth: u8, text: &mut String) {
     if !text.is_empty() {
         text.push('\n');
     }
-    let room = TEXT_MAX.saturating_sub(text.len());
-    let decoded = decoded(head, body);
+    let room = MAX_TEXT_BYTES.saturating_sub(text.len());
+    let decoded = decode_transfer_encoding(head, body);
     // Of markup no length says how much text it has.
-    let wanted = if is_html { decoded.len() } else { decoded.len().min(CHAR_MAX * room) };
+    let wanted = if is_html { decoded.len() } else { decoded.len().min(MAX_CHAR_BYTES * room) };
     let decoded = decoded.get(..wanted).unwrap_or_default();
     let charset = content_type.as_ref().and_then(|own| own.attribute("charset"));
     let content = match charset.and_then(|charset| charset_decoder(charset.trim_ascii().as_bytes())) {
@@ -93,7 +93,7 @@ fn gather(head: &Head<'_>, body: &[u8], depth: u8, text: &mut String) {
         None => String::from_utf8_lossy(decoded),
     };
     if is_html {
-        text.push_str(&html::text_of(&content, room));
+        text.push_str(&html::html_to_text(&content, room));
     } else {
         text.push_str(content.get(..content.floor_char_boundary(room)).unwrap_or_default());
     }
@@ -101,14 +101,14 @@ fn gather(head: &Head<'_>, body: &[u8], depth: u8, text: &mut String) {
 
 /// The header fields that matter, each where it stands first, undecoded.
 #[derive(Default)]
-struct Head<'x> {
+struct PartHeader<'x> {
     subject: Option<&'x [u8]>,
     content_type: Option<&'x [u8]>,
-    encoding: Option<&'x [u8]>,
+    transfer_encoding: Option<&'x [u8]>,
     disposition: Option<&'x [u8]>,
 }
 
-impl<'x> Head<'x> {
+impl<'x> PartHeader<'x> {
     /// Divides a message or part into its header fields and its body. The fields end at the first empty line, or at the first
     /// line that is none, which then begins the body.
     fn split(part: &'x [u8]) -> (Self, &'x [u8]) {
@@ -119,7 +119,7 @@ impl<'x> Head<'x> {
             if line.trim_ascii_end().is_empty() {
                 return (head, after);
             }
-            let Some((name, value)) = field(line) else { return (head, rest) };
+            let Some((name, value)) = split_field(line) else { return (head, rest) };
             let mut length = value.len();
             while after.starts_with(b" ") || after.starts_with(b"\t") {
                 let (continuation, next) = split_line(after);
@@ -127,17 +127,17 @@ impl<'x> Head<'x> {
                 after = next;
             }
             let start = line.len() - value.len();
-            let value = rest.get(start..start + length.min(FIELD_MAX)).unwrap_or_default();
-            head.note(name, value);
+            let value = rest.get(start..start + length.min(MAX_FIELD_BYTES)).unwrap_or_default();
+            head.record_field(name, value);
             rest = after;
         }
     }
 
-    fn note(&mut self, name: &[u8], value: &'x [u8]) {
+    fn record_field(&mut self, name: &[u8], value: &'x [u8]) {
         let fields = [
             ("subject", &mut self.subject),
             ("content-type", &mut self.content_type),
-            ("content-transfer-encoding", &mut self.encoding),
+            ("content-transfer-encoding", &mut self.transfer_encoding),
             ("content-disposition", &mut self.disposition),
         ];
         for (own, field) in fields {
@@ -149,20 +149,20 @@ impl<'x> Head<'x> {
 }
 
 /// Reads a field such as Content-Type: a type and its parameters.
-fn typed(value: Option<&[u8]>) -> Option<ContentType<'static>> {
-    match MessageStream::new(&ended(value)).parse_content_type().into_owned() {
+fn parse_content_type(value: Option<&[u8]>) -> Option<ContentType<'static>> {
+    match MessageStream::new(&with_line_end(value)).parse_content_type().into_owned() {
         HeaderValue::ContentType(own) => Some(own),
         _ => None,
     }
 }
 
 /// The value of a field, with the line end that `mail_parser` wants to see after it.
-fn ended(value: Option<&[u8]>) -> Vec<u8> {
+fn with_line_end(value: Option<&[u8]>) -> Vec<u8> {
     [value.unwrap_or_default().trim_ascii(), b"\r\n"].concat()
 }
 
 /// The name and the value of a header line, if it is one (RFC 5322, section 2.2; white space before the colon as in 4.5).
-fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = line.iter().position(|byte| *byte == b':')?;
     let name = line.get(..colon)?.trim_ascii_end();
     let named = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
@@ -176,11 +176,11 @@ fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
 
 /// The parts of a multipart: what stands between its delimiter lines, the line end before each belonging to the delimiter
 /// (RFC 2046, section 5.1.1). One that is never closed ends with the body.
-fn parts<'x>(body: &'x [u8], boundary: &str) -> Vec<&'x [u8]> {
+fn split_parts<'x>(body: &'x [u8], boundary: &str) -> Vec<&'x [u8]> {
     let mut parts = Vec::new();
     let mut start = None;
     let mut rest = body;
-    while !rest.is_empty() && parts.len() < PARTS_MAX {
+    while !rest.is_empty() && parts.len() < MAX_PARTS {
         let at = body.len() - rest.len();
         let (line, after) = split_line(rest);
         rest = after;
@@ -197,7 +197,7 @@ fn parts<'x>(body: &'x [u8], boundary: &str) -> Vec<&'x [u8]> {
             break;
         }
     }
-    if parts.len() < PARTS_MAX {
+    if parts.len() < MAX_PARTS {
         parts.extend(start.and_then(|start| body.get(start..)));
     }
     parts
@@ -208,11 +208,11 @@ fn without_line_end(part: &[u8]) -> &[u8] {
     part.strip_suffix(b"\r").unwrap_or(part)
 }
 
-/// The first [`PART_MAX`] bytes of the body without their transfer encoding. Bytes that the encoding does not have, a mistake of the
+/// The first [`MAX_PART_BYTES`] bytes of the body without their transfer encoding. Bytes that the encoding does not have, a mistake of the
 /// sender, are skipped or kept.
-fn decoded<'x>(head: &Head<'_>, body: &'x [u8]) -> Cow<'x, [u8]> {
-    let encoding = head.encoding.unwrap_or_default().trim_ascii();
-    let (body, is_cut) = body.get(..PART_MAX).map_or((body, false), |beginning| (beginning, true));
+fn decode_transfer_encoding<'x>(head: &PartHeader<'_>, body: &'x [u8]) -> Cow<'x, [u8]> {
+    let encoding = head.transfer_encoding.unwrap_or_default().trim_ascii();
+    let (body, is_cut) = body.get(..MAX_PART_BYTES).map_or((body, false), |beginning| (beginning, true));
     if encoding.eq_ignore_ascii_case(b"base64") {
         let whole = if is_cut { None } else { base64_decode(body) };
         let decoded = whole.or_else(|| {
@@ -225,14 +225,14 @@ fn decoded<'x>(head: &Head<'_>, body: &'x [u8]) -> Cow<'x, [u8]> {
         });
         decoded.map_or(Cow::Borrowed(body), Cow::Owned)
     } else if encoding.eq_ignore_ascii_case(b"quoted-printable") {
-        quoted_printable(body).into()
+        decode_quoted_printable(body).into()
     } else {
         body.into()
     }
 }
 
 /// Decodes quoted-printable (RFC 2045, section 6.7). A `=` that begins nothing stays, where `mail_parser` gives all up.
-fn quoted_printable(body: &[u8]) -> Vec<u8> {
+fn decode_quoted_printable(body: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(body.len());
     let mut rest = body;
     while let Some(at) = rest.iter().position(|byte| *byte == b'=') {

@@ -12,35 +12,35 @@ pub mod project;
 pub mod user;
 pub mod window;
 
-pub use error::ManageError;
+pub use error::OperationError;
 
 use crate::engine::Handle;
-use crate::engine::command::{Command, Outcome, Refusal, Unavailable};
+use crate::engine::command::{Command, CommandError, CommandOutcome, Unavailable};
 use crate::store::StoreError;
 
 /// Has the writer carry out a command, and waits until it is on disk.
-async fn submit(handle: &Handle, command: Command) -> Result<Outcome, ManageError> {
+async fn submit(handle: &Handle, command: Command) -> Result<CommandOutcome, OperationError> {
     match handle.call(command).await {
         Ok(Ok(outcome)) => Ok(outcome),
-        Ok(Err(Refusal::ProjectNameTaken)) => Err(ManageError::ProjectNameTaken),
-        Ok(Err(Refusal::NotFound)) => Err(ManageError::Gone),
-        Ok(Err(Refusal::User(refusal))) => Err(ManageError::User(refusal)),
-        Ok(Err(Refusal::Settings(error))) => Err(error.into()),
-        Ok(Err(refusal)) => Err(ManageError::Refused(refusal)),
-        Err(unavailable) => Err(ManageError::Unavailable(unavailable)),
+        Ok(Err(CommandError::ProjectNameTaken)) => Err(OperationError::ProjectNameTaken),
+        Ok(Err(CommandError::NotFound)) => Err(OperationError::Removed),
+        Ok(Err(CommandError::User(refusal))) => Err(OperationError::User(refusal)),
+        Ok(Err(CommandError::InvalidSettings(error))) => Err(error.into()),
+        Ok(Err(refusal)) => Err(OperationError::Command(refusal)),
+        Err(unavailable) => Err(OperationError::Unavailable(unavailable)),
     }
 }
 
 /// Reads from the file on a thread that may wait for the disk.
-async fn read<T: Send + 'static>(
+async fn read_blocking<T: Send + 'static>(
     handle: &Handle,
     read: impl FnOnce(&Handle) -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, ManageError> {
+) -> Result<T, OperationError> {
     let handle = handle.clone();
     match tokio::task::spawn_blocking(move || read(&handle)).await {
-        Ok(read) => read.map_err(ManageError::Unreadable),
+        Ok(read) => read.map_err(OperationError::Store),
         // The process is about to end.
-        Err(_) => Err(ManageError::Unavailable(Unavailable::Stopping)),
+        Err(_) => Err(OperationError::Unavailable(Unavailable::Stopping)),
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the server counts of itself, and its text for Prometheus. Counting is an addition to a number and waits for nobody; what can be
 //! looked up is looked up when somebody asks.
 
-mod backups;
+mod backup_status;
 mod process;
-mod text;
+mod text_format;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -17,11 +17,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::domain::alert::DeliveryOutcome;
-use crate::domain::moment::Moment;
-use crate::domain::ping::{Kind, Scheme};
+use crate::domain::alert::DeliveryResult;
+use crate::domain::ping::{PingKind, PingScheme};
 use crate::domain::status::Status;
-pub use backups::BackupStatus;
+use crate::domain::timestamp::Timestamp;
+pub use backup_status::BackupStatus;
 
 /// The commit that this release was built from.
 pub const COMMIT: &str = match option_env!("OVERDUE_COMMIT") {
@@ -32,20 +32,20 @@ pub const COMMIT: &str = match option_env!("OVERDUE_COMMIT") {
 /// Labels with their values.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-const KINDS: [Kind; 5] = [Kind::Success, Kind::Start, Kind::Fail, Kind::Log, Kind::Ignored];
-const DOORS: [Scheme; 3] = [Scheme::Http, Scheme::Https, Scheme::Email];
+const PING_KINDS: [PingKind; 5] = [PingKind::Success, PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
+const PING_SCHEMES: [PingScheme; 3] = [PingScheme::Http, PingScheme::Https, PingScheme::Email];
 const STATUSES: [Status; 4] = [Status::New, Status::Up, Status::Down, Status::Paused];
 
 /// Upper bounds of a commit's seconds: from a disk without moving parts to one that hangs.
-const COMMIT_SECONDS: [f64; 12] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
+const COMMIT_SECONDS_BUCKETS: [f64; 12] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
 /// Upper bounds of the commands that share a commit.
-const BATCH_COMMANDS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0];
+const BATCH_COMMANDS_BUCKETS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0];
 /// Upper bounds of the seconds after which a deadline is noticed. Ticks of the clock are 65 ms.
-const LATE_SECONDS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 3600.0, 86_400.0];
+const LATENESS_SECONDS_BUCKETS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 3600.0, 86_400.0];
 
 /// Why a ping was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub enum PingRejection {
     /// There is no such check or ping key, or pings make no more checks.
     NotFound,
     /// Several checks have the slug.
@@ -64,7 +64,7 @@ pub enum Refused {
     Unavailable,
 }
 
-impl Refused {
+impl PingRejection {
     const ALL: [Self; 8] =
         [Self::NotFound, Self::Ambiguous, Self::Malformed, Self::Method, Self::TooLarge, Self::TooSlow, Self::NoRoom, Self::Unavailable];
 
@@ -84,14 +84,14 @@ impl Refused {
 
 /// A door as connections are counted by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Door {
+pub enum ConnectionProtocol {
     /// HTTP, also by TLS.
     Http,
     /// Mail.
     Smtp,
 }
 
-impl Door {
+impl ConnectionProtocol {
     const ALL: [Self; 2] = [Self::Http, Self::Smtp];
 
     fn name(self) -> &'static str {
@@ -105,16 +105,16 @@ impl Door {
 /// All that is counted.
 pub struct Metrics {
     registry: Registry,
-    pings: [[Counter; DOORS.len()]; KINDS.len()],
-    refused: [Counter; Refused::ALL.len()],
-    refused_mail: Counter,
+    pings: [[Counter; PING_SCHEMES.len()]; PING_KINDS.len()],
+    pings_rejected: [Counter; PingRejection::ALL.len()],
+    mail_rejected: Counter,
     flips: [Counter; STATUSES.len()],
     deliveries: Family<Labels<2>, Counter>,
     commit_seconds: Histogram,
     batch_commands: Histogram,
-    late_seconds: Histogram,
-    connections: [Gauge; Door::ALL.len()],
-    connections_refused: [Counter; Door::ALL.len()],
+    lateness_seconds: Histogram,
+    connections: [Gauge; ConnectionProtocol::ALL.len()],
+    connections_rejected: [Counter; ConnectionProtocol::ALL.len()],
     logged_pings: AtomicU64,
     logged_bytes: AtomicU64,
     /// Microseconds; 0: there was none.
@@ -123,13 +123,13 @@ pub struct Metrics {
     backups: Mutex<Option<BackupStatus>>,
     /// 1: what the files of `--apply` declare was made so; 0: it could not be; negative: there are none.
     apply_ok: AtomicI64,
-    started: Moment,
+    started: Timestamp,
 }
 
 /// A connection that is open until this is dropped.
-pub struct Open(Gauge);
+pub struct OpenConnection(Gauge);
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -137,7 +137,7 @@ impl Drop for Open {
 
 /// What is looked up when somebody asks.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Readings {
+pub struct MetricsSnapshot {
     /// The version of the layout of the database.
     pub schema: u64,
     /// Whether commands can be carried out.
@@ -145,7 +145,7 @@ pub struct Readings {
     /// Commands that wait for the writer, and bytes of their texts.
     pub queue: (u64, u64),
     /// Deadlines that passed a minute ago or more and that nobody has looked at.
-    pub late: u64,
+    pub late_deadlines: u64,
     /// Projects and checks.
     pub projects: u64,
     /// See `projects`.
@@ -164,15 +164,15 @@ pub struct Readings {
 
 impl Metrics {
     /// Nothing is counted yet by a server that was started then.
-    pub fn new(started: Moment) -> Self {
+    pub fn new(started: Timestamp) -> Self {
         let mut registry = Registry::with_prefix("overdue");
-        let pings = family(&mut registry, "pings", "Pings that are on disk, by what they say and how they came");
-        let refused = family(&mut registry, "pings_refused", "Pings by HTTP that were not taken, by the reason");
-        let flips = family(&mut registry, "flips", "Changes of the status of checks, by the status after it");
-        let deliveries = family(&mut registry, "deliveries", "What has become of alerts, by the kind of channel");
+        let pings = register_counters(&mut registry, "pings", "Pings that are on disk, by what they say and how they came");
+        let refused = register_counters(&mut registry, "pings_refused", "Pings by HTTP that were not taken, by the reason");
+        let flips = register_counters(&mut registry, "flips", "Changes of the status of checks, by the status after it");
+        let deliveries = register_counters(&mut registry, "deliveries", "What has become of alerts, by the kind of channel");
         let connections = Family::<Labels<1>, Gauge>::default();
         registry.register("connections", "Connections that are open", connections.clone());
-        let turned_away = family(&mut registry, "connections_refused", "Connections for which there was no place");
+        let turned_away = register_counters(&mut registry, "connections_refused", "Connections for which there was no place");
         let refused_mail = Counter::default();
         registry.register("mail_refused", "Recipients, messages and commands of mail that were refused", refused_mail.clone());
         let mut histogram = |name, help, bounds: &[f64]| {
@@ -181,16 +181,20 @@ impl Metrics {
             histogram
         };
         Self {
-            pings: KINDS.map(|kind| DOORS.map(|door| one(&pings, [("kind", kind.name()), ("scheme", door.name())]))),
-            refused: Refused::ALL.map(|reason| one(&refused, [("reason", reason.name())])),
-            refused_mail,
-            flips: STATUSES.map(|status| one(&flips, [("to", status.name())])),
+            pings: PING_KINDS.map(|kind| PING_SCHEMES.map(|door| counter(&pings, [("kind", kind.name()), ("scheme", door.name())]))),
+            pings_rejected: PingRejection::ALL.map(|reason| counter(&refused, [("reason", reason.name())])),
+            mail_rejected: refused_mail,
+            flips: STATUSES.map(|status| counter(&flips, [("to", status.name())])),
             deliveries,
-            commit_seconds: histogram("commit_seconds", "Time that a batch took to be on disk", &COMMIT_SECONDS),
-            batch_commands: histogram("batch_commands", "Commands that were written together", &BATCH_COMMANDS),
-            late_seconds: histogram("deadline_lateness_seconds", "Time from a missed deadline to its notice", &LATE_SECONDS),
-            connections: Door::ALL.map(|door| connections.get_or_create_owned(&[("door", door.name())])),
-            connections_refused: Door::ALL.map(|door| one(&turned_away, [("door", door.name())])),
+            commit_seconds: histogram("commit_seconds", "Time that a batch took to be on disk", &COMMIT_SECONDS_BUCKETS),
+            batch_commands: histogram("batch_commands", "Commands that were written together", &BATCH_COMMANDS_BUCKETS),
+            lateness_seconds: histogram(
+                "deadline_lateness_seconds",
+                "Time from a missed deadline to its notice",
+                &LATENESS_SECONDS_BUCKETS,
+            ),
+            connections: ConnectionProtocol::ALL.map(|door| connections.get_or_create_owned(&[("door", door.name())])),
+            connections_rejected: ConnectionProtocol::ALL.map(|door| counter(&turned_away, [("door", door.name())])),
             logged_pings: AtomicU64::new(0),
             logged_bytes: AtomicU64::new(0),
             last_commit: AtomicU64::new(0),
@@ -202,27 +206,27 @@ impl Metrics {
     }
 }
 
-fn family<const N: usize>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels<N>, Counter> {
+fn register_counters<const N: usize>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels<N>, Counter> {
     let family = Family::default();
     registry.register(name, help, Family::clone(&family));
     family
 }
 
-fn one<const N: usize>(family: &Family<Labels<N>, Counter>, labels: Labels<N>) -> Counter {
+fn counter<const N: usize>(family: &Family<Labels<N>, Counter>, labels: Labels<N>) -> Counter {
     family.get_or_create_owned(&labels)
 }
 
 /// What stands at the place of `of` in `all`.
-fn at<'a, K: PartialEq, V>(all: &[K], values: &'a [V], of: &K) -> Option<&'a V> {
+fn value_of<'a, K: PartialEq, V>(all: &[K], values: &'a [V], of: &K) -> Option<&'a V> {
     values.get(all.iter().position(|one| one == of)?)
 }
 
 impl Metrics {
     /// Pings are on disk. Those of a batch are added together: what is shared by processors is slow to change.
-    pub fn pinged(&self, pings: impl Iterator<Item = (Kind, Scheme)>) {
-        let mut counts = [[0; DOORS.len()]; KINDS.len()];
+    pub fn record_pings(&self, pings: impl Iterator<Item = (PingKind, PingScheme)>) {
+        let mut counts = [[0; PING_SCHEMES.len()]; PING_KINDS.len()];
         for (kind, scheme) in pings {
-            let place = KINDS.iter().position(|one| *one == kind).zip(DOORS.iter().position(|one| *one == scheme));
+            let place = PING_KINDS.iter().position(|one| *one == kind).zip(PING_SCHEMES.iter().position(|one| *one == scheme));
             if let Some(count) = place.and_then(|(kind, scheme)| counts.get_mut(kind)?.get_mut(scheme)) {
                 *count += 1;
             }
@@ -233,35 +237,35 @@ impl Metrics {
     }
 
     /// Pings that are on disk, since the start.
-    pub fn pings(&self) -> u64 {
+    pub fn ping_count(&self) -> u64 {
         self.pings.iter().flatten().map(Counter::get).sum()
     }
 
     /// A ping by HTTP was not taken.
-    pub fn refused(&self, reason: Refused) {
-        at(&Refused::ALL, &self.refused, &reason).map(Counter::inc);
+    pub fn record_rejected_ping(&self, reason: PingRejection) {
+        value_of(&PingRejection::ALL, &self.pings_rejected, &reason).map(Counter::inc);
     }
 
     /// Something was refused in a mail session.
-    pub fn refused_mail(&self) {
-        self.refused_mail.inc();
+    pub fn record_rejected_mail(&self) {
+        self.mail_rejected.inc();
     }
 
-    /// A check has this status from now on. `late`: microseconds from its deadline to the notice.
-    pub fn flipped(&self, to: Status, late: Option<i64>) {
-        at(&STATUSES, &self.flips, &to).map(Counter::inc);
+    /// A check has this status from now on. `late_deadlines`: microseconds from its deadline to the notice.
+    pub fn record_flip(&self, to: Status, late: Option<i64>) {
+        value_of(&STATUSES, &self.flips, &to).map(Counter::inc);
         if let Some(micros) = late {
-            self.late_seconds.observe(seconds(micros.max(0)));
+            self.lateness_seconds.observe(micros_to_seconds(micros.max(0)));
         }
     }
 
     /// Something was sent, or was not, to a channel of this kind.
-    pub fn delivered(&self, kind: &'static str, outcome: DeliveryOutcome) {
+    pub fn record_delivery(&self, kind: &'static str, outcome: DeliveryResult) {
         self.deliveries.get_or_create(&[("kind", kind), ("outcome", outcome.name())]).inc();
     }
 
     /// So many commands are on disk, which took so long.
-    pub fn committed(&self, commands: usize, took: Duration) {
+    pub fn record_commit(&self, commands: usize, took: Duration) {
         self.batch_commands.observe(commands as f64);
         self.commit_seconds.observe(took.as_secs_f64());
         self.last_commit.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1), Relaxed);
@@ -273,67 +277,67 @@ impl Metrics {
     }
 
     /// A connection is open until what this gives is dropped.
-    pub fn open(&self, door: Door) -> Option<Open> {
-        let gauge = at(&Door::ALL, &self.connections, &door)?;
+    pub fn record_connection(&self, door: ConnectionProtocol) -> Option<OpenConnection> {
+        let gauge = value_of(&ConnectionProtocol::ALL, &self.connections, &door)?;
         gauge.inc();
-        Some(Open(gauge.clone()))
+        Some(OpenConnection(gauge.clone()))
     }
 
     /// There was no place for a connection.
-    pub fn turned_away(&self, door: Door) {
-        at(&Door::ALL, &self.connections_refused, &door).map(Counter::inc);
+    pub fn record_rejected_connection(&self, door: ConnectionProtocol) {
+        value_of(&ConnectionProtocol::ALL, &self.connections_rejected, &door).map(Counter::inc);
     }
 
     /// What the file holds of pings, and bytes of their long bodies.
-    pub fn holds(&self, pings: u64, bytes: u64) {
+    pub fn set_stored_pings(&self, pings: u64, bytes: u64) {
         self.logged_pings.store(pings, Relaxed);
         self.logged_bytes.store(bytes, Relaxed);
     }
 
     /// Notes that the server makes backups by itself, and when the newest one was begun that it has found.
-    pub fn makes_backups(&self, newest: Option<Moment>) {
-        self.change_backups(|status| status.newest = newest);
+    pub fn enable_backups(&self, newest: Option<Timestamp>) {
+        self.update_backup_status(|status| status.newest = newest);
     }
 
     /// Notes a backup that was begun then.
-    pub fn backed_up(&self, at: Moment) {
-        self.change_backups(|status| status.made(at));
+    pub fn record_backup(&self, at: Timestamp) {
+        self.update_backup_status(|status| status.record_backup(at));
     }
 
     /// Notes that no backup could be made, and why.
-    pub fn backup_failed(&self, at: Moment, reason: String) {
-        self.change_backups(|status| status.failed(at, reason));
+    pub fn record_backup_failure(&self, at: Timestamp, reason: String) {
+        self.update_backup_status(|status| status.record_failure(at, reason));
     }
 
     /// How automatic backups go; `None`: the server makes none by itself.
-    pub fn backups(&self) -> Option<BackupStatus> {
+    pub fn backup_status(&self) -> Option<BackupStatus> {
         self.backups.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn change_backups(&self, change: impl FnOnce(&mut BackupStatus)) {
+    fn update_backup_status(&self, change: impl FnOnce(&mut BackupStatus)) {
         change(self.backups.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default());
     }
 
     /// What the files of `--apply` declare was made so, or could not be.
-    pub fn applied(&self, ok: bool) {
+    pub fn record_apply(&self, ok: bool) {
         self.apply_ok.store(ok.into(), Relaxed);
     }
 
     /// All of it as text, in the format that every version of Prometheus reads.
-    pub fn text(&self, readings: &Readings) -> String {
+    pub fn render(&self, readings: &MetricsSnapshot) -> String {
         let mut out = String::new();
         let mut now = Registry::with_prefix("overdue");
-        self.look(readings, &mut now);
+        self.register_snapshot(readings, &mut now);
         let mut process = Registry::with_prefix("process");
-        process::look(seconds(self.started.micros()), &mut process);
+        process::register_process_metrics(micros_to_seconds(self.started.micros()), &mut process);
         for registry in [&self.registry, &now, &process] {
             // Writing to a string does not fail.
             let _ = encode_registry(&mut out, registry);
         }
-        text::plain(&out)
+        text_format::to_text_format(&out)
     }
 
-    fn look(&self, readings: &Readings, registry: &mut Registry) {
+    fn register_snapshot(&self, readings: &MetricsSnapshot, registry: &mut Registry) {
         let build =
             [("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", COMMIT.to_owned()), ("schema", readings.schema.to_string())];
         registry.register("build", "What runs", Info::new(build));
@@ -345,7 +349,7 @@ impl Metrics {
             ("writable", "Whether pings are taken", u64::from(readings.writable)),
             ("queue_commands", "Commands that wait for the writer", readings.queue.0),
             ("queue_bytes", "Bytes of texts and bodies that wait for the writer", readings.queue.1),
-            ("deadlines_late", "Deadlines that passed a minute ago and that nobody has looked at", readings.late),
+            ("deadlines_late", "Deadlines that passed a minute ago and that nobody has looked at", readings.late_deadlines),
             ("projects", "Projects", readings.projects),
             ("checks", "Checks", readings.checks),
             ("outbox_rows", "Alerts that wait to be sent", readings.outbox),
@@ -353,31 +357,31 @@ impl Metrics {
             ("database_dead_pings", "Pings in the database file beyond the log limits of their checks", dead),
             ("database_dead_bytes", "Bytes of the bodies of these, by the mean of all bodies", dead_bytes),
         ] {
-            gauge(registry, name, help, value);
+            register_gauge(registry, name, help, value);
         }
         let file = readings.file_bytes.map(|bytes| ("database_file_bytes", "Length of the database file", bytes));
-        file.into_iter().for_each(|(name, help, value)| gauge(registry, name, help, value));
+        file.into_iter().for_each(|(name, help, value)| register_gauge(registry, name, help, value));
         if let Ok(ok) = u64::try_from(self.apply_ok.load(Relaxed)) {
-            gauge(registry, "apply_ok", "Whether the files of --apply were applied when they were read last", ok);
+            register_gauge(registry, "apply_ok", "Whether the files of --apply were applied when they were read last", ok);
         }
-        let oldest = ConstGauge::new(seconds(readings.outbox_oldest.max(0)));
+        let oldest = ConstGauge::new(micros_to_seconds(readings.outbox_oldest.max(0)));
         registry.register("outbox_oldest_seconds", "For how long the oldest alert has waited", oldest);
         let channels = Family::<Labels<1>, Gauge>::default();
         for (status, count) in &readings.channels {
             channels.get_or_create(&[("status", *status)]).set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
         registry.register("channels", "Channels by their status, as lists show it", channels);
-        if let Some(newest) = self.backups().and_then(|status| status.newest) {
+        if let Some(newest) = self.backup_status().and_then(|status| status.newest) {
             let help = "When the newest backup that the server made was begun";
-            registry.register("backup_newest_timestamp_seconds", help, ConstGauge::new(seconds(newest.micros())));
+            registry.register("backup_newest_timestamp_seconds", help, ConstGauge::new(micros_to_seconds(newest.micros())));
         }
     }
 }
 
-fn gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
+fn register_gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
     registry.register(name, help, ConstGauge::new(value));
 }
 
-fn seconds(micros: i64) -> f64 {
+fn micros_to_seconds(micros: i64) -> f64 {
     micros as f64 / 1e6
 }

@@ -1,7 +1,7 @@
 //! The one way out: whatever the program sends to others goes through here. Nothing else of it opens a connection or starts a process
 //! that would.
 //!
-//! Who may be reached is for [`Guard`] to say, which is asked about every address right before a connection to it is made. What may be
+//! Who may be reached is for [`AddressGuard`] to say, which is asked about every address right before a connection to it is made. What may be
 //! a secret is in no error, no log line and no `Debug`: errors name a host, never a path, a query, a header or a body.
 
 use std::fmt;
@@ -12,53 +12,53 @@ use crate::clock::Clock;
 use crate::domain::channel::Transports;
 use crate::domain::ids::ProjectId;
 use crate::random::Random;
-use dial::Dialler;
-use limits::Limits;
-use mail::Post;
-use names::Names;
-use pool::Pool;
-use proxy::Proxies;
-use tls::Roots;
+use connection_pool::ConnectionPool;
+use dial::Dialer;
+use mail::MailConnections;
+use proxy::ProxyMatcher;
+use resolver::Resolver;
+use send_limits::SendLimits;
+use tls::TrustedRoots;
 pub(crate) use tls::pem_cause;
 
+pub use address_guard::{AddressGuard, NetworkReach, Trust};
 use command::Commands;
-pub use command::{CommandEnd, ProcessEnd, SESSION_LAUNCHER, ShellCommand};
-pub use error::{SendError, Stage};
-pub use guard::{Guard, Reach, Trust};
-pub use http::{HttpAnswer, HttpRequest, Redirects};
-pub use mail::{MailError, MailFrom, MailReply, MailSent, MailServer, MailStep, OutgoingMail, Relay};
-pub use names::NameSources;
+pub use command::{ProcessExit, SESSION_LAUNCHER, ShellCommand, ShellCommandResult};
+pub use error::{SendError, SendStage};
+pub use http::{HttpRequest, HttpResponse, RedirectPolicy};
+pub use mail::{MailError, MailFrom, MailReceipt, MailRelay, MailReply, MailServer, MailStep, OutgoingMail};
 pub use proxy::ProxyChoice;
+pub use resolver::NameSources;
 pub use tls::CertificatePin;
 
+mod address_guard;
 mod command;
+mod connection_pool;
 mod dial;
 mod error;
-mod guard;
 mod http;
-mod limits;
 mod mail;
-mod names;
-mod pool;
 mod proxy;
+mod proxy_tunnel;
+mod resolver;
+mod send_limits;
 mod tls;
-mod tunnel;
 mod url;
 
 /// How much is sent to one host and port at once, unless the operator says otherwise.
-pub const PER_HOST: usize = 8;
+pub const DEFAULT_PER_HOST: usize = 8;
 
 /// What is sent, and how.
 #[derive(Clone)]
 pub struct OutboundConfig {
     /// Which addresses may be connected to.
-    pub guard: Guard,
+    pub guard: AddressGuard,
     /// Through which proxy requests go. Mail goes through none.
     pub proxy: ProxyChoice,
     /// A PEM file of certificate authorities that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
     /// The mail server, if there is one.
-    pub relay: Option<Relay>,
+    pub relay: Option<MailRelay>,
     /// The program that starts commands as [`SESSION_LAUNCHER`], if commands may be run.
     pub allow_shell: Option<PathBuf>,
     /// How much is sent to one host and port at once; at least 1.
@@ -72,12 +72,12 @@ pub struct OutboundConfig {
 impl Default for OutboundConfig {
     fn default() -> Self {
         Self {
-            guard: Guard::default(),
+            guard: AddressGuard::default(),
             proxy: ProxyChoice::default(),
             ca_file: None,
             relay: None,
             allow_shell: None,
-            per_host: PER_HOST,
+            per_host: DEFAULT_PER_HOST,
             names: NameSources::default(),
             with_pins: true,
         }
@@ -99,20 +99,20 @@ impl std::error::Error for OutboundError {}
 /// Sends requests, mails and commands. Its clones share connections, limits and what is known of names.
 #[derive(Clone)]
 pub struct Outbound {
-    inner: Arc<Inner>,
+    inner: Arc<OutboundInner>,
     /// For which project it sends, which has at most half of the places; `None`: for the server itself.
     project: Option<ProjectId>,
 }
 
 /// A place to send a request, which was waited for.
-pub struct Reserved(limits::Permit);
+pub struct ReservedSlot(send_limits::SendPermit);
 
-struct Inner {
-    dialler: Dialler,
-    pool: Pool,
-    post: Post,
-    limits: Limits,
-    relay: Option<Relay>,
+struct OutboundInner {
+    dialer: Dialer,
+    pool: ConnectionPool,
+    mail_connections: MailConnections,
+    limits: SendLimits,
+    relay: Option<MailRelay>,
     /// Absent: none may be run.
     commands: Option<Commands>,
 }
@@ -129,18 +129,18 @@ impl Outbound {
         if let Some(relay) = &config.relay {
             relay.password().map_err(OutboundError)?;
         }
-        let dialler = Dialler {
-            names: Names::new(config.names, clock.clone(), random),
+        let dialler = Dialer {
+            resolver: Resolver::new(config.names, clock.clone(), random),
             guard: config.guard,
-            proxies: Proxies::new(&config.proxy),
-            roots: Roots::new(config.ca_file, clock.clone()),
+            proxies: ProxyMatcher::new(&config.proxy),
+            roots: TrustedRoots::new(config.ca_file, clock.clone()),
             with_pins: config.with_pins,
         };
-        let inner = Inner {
-            dialler,
-            pool: Pool::new(clock.clone()),
-            post: Post::new(clock.clone()),
-            limits: Limits::new(config.per_host.max(1)),
+        let inner = OutboundInner {
+            dialer: dialler,
+            pool: ConnectionPool::new(clock.clone()),
+            mail_connections: MailConnections::new(clock.clone()),
+            limits: SendLimits::new(config.per_host.max(1)),
             relay: config.relay,
             commands: config.allow_shell.map(Commands::new),
         };
@@ -155,9 +155,9 @@ impl Outbound {
     /// Waits for a place to send a request to this URL.
     ///
     /// # Errors
-    /// When there is none for a minute, or it is no `http` or `https` URL.
-    pub async fn reserve(&self, url: &str) -> Result<Reserved, SendError> {
-        http::turn(self, &url::Url::parse(url)?).await.map(Reserved)
+    /// When there is none for a minute, or it is no `send_http` or `https` URL.
+    pub async fn reserve(&self, url: &str) -> Result<ReservedSlot, SendError> {
+        http::wait_for_permit(self, &url::Url::parse(url)?).await.map(ReservedSlot)
     }
 
     /// The transports that the configuration allows.
@@ -169,15 +169,15 @@ impl Outbound {
     ///
     /// # Errors
     /// When no answer came.
-    pub async fn http(&self, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
-        self.http_up_to(http::MOST_BODY, request, trust).await
+    pub async fn send_http(&self, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
+        self.send_http_limited(http::MAX_BODY_BYTES, request, trust).await
     }
 
     /// The same with so many bytes of the answer's body at the most.
     ///
     /// # Errors
     /// When no answer came.
-    pub async fn http_up_to(&self, most_body: usize, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
+    pub async fn send_http_limited(&self, most_body: usize, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
         http::send(self, None, request, trust, most_body).await
     }
 
@@ -185,15 +185,15 @@ impl Outbound {
     ///
     /// # Errors
     /// When no answer came.
-    pub async fn http_in(&self, place: Reserved, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
-        http::send(self, Some(place.0), request, trust, http::MOST_BODY).await
+    pub async fn send_http_reserved(&self, place: ReservedSlot, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
+        http::send(self, Some(place.0), request, trust, http::MAX_BODY_BYTES).await
     }
 
     /// Hands a mail to the mail server.
     ///
     /// # Errors
     /// When the server did not take it, or did not say so.
-    pub async fn mail(&self, mail: OutgoingMail) -> Result<MailSent, MailError> {
+    pub async fn send_mail(&self, mail: OutgoingMail) -> Result<MailReceipt, MailError> {
         mail::send(self, mail).await
     }
 
@@ -201,8 +201,8 @@ impl Outbound {
     ///
     /// # Errors
     /// When none may be run, or it could not be started.
-    pub async fn command(&self, command: ShellCommand) -> Result<CommandEnd, SendError> {
-        let none = || SendError::new(Stage::Setup, "commands are not run; start with --allow-shell");
+    pub async fn run_command(&self, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
+        let none = || SendError::new(SendStage::Setup, "commands are not run; start with --allow-shell");
         self.inner.commands.as_ref().ok_or_else(none)?.run(command).await
     }
 }
@@ -210,7 +210,7 @@ impl Outbound {
 /// The host and port that a URL leads to, as `host:port`, for whoever counts what is sent where.
 ///
 /// # Errors
-/// When it is no `http` or `https` URL.
-pub fn place_of(url: &str) -> Result<String, SendError> {
-    url::Url::parse(url).map(|url| url.place.to_string())
+/// When it is no `send_http` or `https` URL.
+pub fn host_port_of(url: &str) -> Result<String, SendError> {
+    url::Url::parse(url).map(|url| url.host_port.to_string())
 }

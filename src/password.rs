@@ -9,25 +9,25 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use crate::domain::user::{Password, PasswordHash};
 
 /// What OWASP advises for Argon2id: KiB of memory, rounds and lanes.
-const PARAMS: (u32, u32, u32) = (19_456, 2, 1);
+const ARGON2_COSTS: (u32, u32, u32) = (19_456, 2, 1);
 /// Bytes of a salt.
 pub const SALT_LENGTH: usize = 16;
 /// KiB of memory, and rounds, beyond which a hash is refused: checking it would take too much.
-const MOST: (u32, u32) = (65_536, 10);
+const MAX_COSTS: (u32, u32) = (65_536, 10);
 
 /// No password was hashed: the machine has no memory for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotHashed;
+pub struct HashError;
 
 /// What has come of checking a password.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Checked {
+pub enum PasswordMatch {
     /// It is another one.
     Wrong,
     /// It is the one. `old`: its hash should be made anew, with the parameters of today.
     Right {
         /// Whether the hash has other parameters than new ones get.
-        old: bool,
+        needs_rehash: bool,
     },
 }
 
@@ -35,24 +35,24 @@ pub enum Checked {
 ///
 /// # Errors
 /// When there is no memory for it.
-pub fn hash(password: &Password, salt: [u8; SALT_LENGTH]) -> Result<PasswordHash, NotHashed> {
+pub fn hash(password: &Password, salt: [u8; SALT_LENGTH]) -> Result<PasswordHash, HashError> {
     let hash = argon2().and_then(|argon2| argon2.hash_password_with_salt(password.as_bytes(), &salt).ok());
-    hash.map(|hash: phc::PasswordHash| PasswordHash::new(&hash.to_string())).ok_or(NotHashed)
+    hash.map(|hash: phc::PasswordHash| PasswordHash::new(&hash.to_string())).ok_or(HashError)
 }
 
 /// Whether a password is the one of this hash. `None` stands for somebody who has none, or is not known: it takes as long, and is wrong.
-pub fn check(password: &[u8], hash: Option<&PasswordHash>) -> Checked {
+pub fn check(password: &[u8], hash: Option<&PasswordHash>) -> PasswordMatch {
     let found = hash.and_then(|hash| phc::PasswordHash::new(hash.as_str()).ok()).filter(is_bounded);
-    let Some(found) = found.filter(|_| password.len() <= Password::LONGEST) else {
+    let Some(found) = found.filter(|_| password.len() <= Password::MAX_BYTES) else {
         // The same work, for nothing.
         let mut unused = [0; 32];
         let work = argon2().map(|argon2| argon2.hash_password_into(b"nobody", &[0; SALT_LENGTH], &mut unused));
         std::hint::black_box((work.is_some(), unused));
-        return Checked::Wrong;
+        return PasswordMatch::Wrong;
     };
     match Argon2::default().verify_password(password, &found) {
-        Ok(()) => Checked::Right { old: Params::try_from(&found).ok().as_ref().map(costs) != Some(PARAMS) },
-        Err(_) => Checked::Wrong,
+        Ok(()) => PasswordMatch::Right { needs_rehash: Params::try_from(&found).ok().as_ref().map(costs_of) != Some(ARGON2_COSTS) },
+        Err(_) => PasswordMatch::Wrong,
     }
 }
 
@@ -62,19 +62,19 @@ pub fn parse(phc: &str) -> Option<PasswordHash> {
 }
 
 fn argon2() -> Option<Argon2<'static>> {
-    let (memory, rounds, lanes) = PARAMS;
+    let (memory, rounds, lanes) = ARGON2_COSTS;
     Some(Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::new(memory, rounds, lanes, None).ok()?))
 }
 
-fn costs(params: &Params) -> (u32, u32, u32) {
+fn costs_of(params: &Params) -> (u32, u32, u32) {
     (params.m_cost(), params.t_cost(), params.p_cost())
 }
 
 fn is_bounded(hash: &phc::PasswordHash) -> bool {
-    let costs = Params::try_from(hash).ok().as_ref().map(costs);
+    let costs = Params::try_from(hash).ok().as_ref().map(costs_of);
     hash.algorithm == argon2::ARGON2ID_IDENT
         && hash.hash.is_some()
-        && costs.is_some_and(|(memory, rounds, lanes)| memory <= MOST.0 && rounds <= MOST.1 && lanes == 1)
+        && costs.is_some_and(|(memory, rounds, lanes)| memory <= MAX_COSTS.0 && rounds <= MAX_COSTS.1 && lanes == 1)
 }
 
 #[cfg(test)]
@@ -90,11 +90,11 @@ mod tests {
     fn the_right_password_alone_is_right() {
         let hash = hash(&password("correct horse"), [7; SALT_LENGTH]).unwrap();
         assert!(hash.as_str().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", hash.as_str());
-        assert_eq!(check(b"correct horse", Some(&hash)), Checked::Right { old: false });
+        assert_eq!(check(b"correct horse", Some(&hash)), PasswordMatch::Right { needs_rehash: false });
         for wrong in [&b"correct hors"[..], b"", b"correct horse ", &[b'x'; 201]] {
-            assert_eq!(check(wrong, Some(&hash)), Checked::Wrong);
+            assert_eq!(check(wrong, Some(&hash)), PasswordMatch::Wrong);
         }
-        assert_eq!(check(b"correct horse", None), Checked::Wrong);
+        assert_eq!(check(b"correct horse", None), PasswordMatch::Wrong);
         assert_eq!(parse(hash.as_str()), Some(hash));
     }
 
@@ -103,8 +103,8 @@ mod tests {
         let cheap = Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::new(1024, 1, 1, None).unwrap());
         let hash: phc::PasswordHash = cheap.hash_password_with_salt(b"correct horse", &[7; SALT_LENGTH]).unwrap();
         let hash = parse(&hash.to_string()).unwrap();
-        assert_eq!(check(b"correct horse", Some(&hash)), Checked::Right { old: true });
-        assert_eq!(check(b"correct donkey", Some(&hash)), Checked::Wrong);
+        assert_eq!(check(b"correct horse", Some(&hash)), PasswordMatch::Right { needs_rehash: true });
+        assert_eq!(check(b"correct donkey", Some(&hash)), PasswordMatch::Wrong);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         let of = |params: &str| format!("$argon2id$v=19${params}$c29tZXNhbHRzb21lc2FsdA$MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI");
         assert!(parse(&of("m=19456,t=2,p=1")).is_some());
         for wrong in [of("m=1000000,t=2,p=1"), of("m=19456,t=11,p=1"), of("m=19456,t=2,p=4"), String::new(), "correct horse".into()] {
-            assert_eq!((parse(&wrong), check(b"correct horse", Some(&PasswordHash::new(&wrong)))), (None, Checked::Wrong), "{wrong}");
+            assert_eq!((parse(&wrong), check(b"correct horse", Some(&PasswordHash::new(&wrong)))), (None, PasswordMatch::Wrong), "{wrong}");
         }
         let other = of("m=19456,t=2,p=1").replace("argon2id", "argon2i");
         assert_eq!(parse(&other), None);

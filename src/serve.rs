@@ -17,46 +17,46 @@ use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
 use crate::admin;
-use crate::backup::{Intervals, Keeper};
+use crate::backup::{BackupSchedule, BackupScheduler};
 use crate::blocking_threads::BlockingThreads;
 use crate::clock::Clock;
 use crate::connection_threads::ConnectionThreads;
 use crate::domain::project::KeyHash;
 use crate::domain::timezone::Timezone;
-use crate::engine::{self, Ended, Handle, Writer};
+use crate::engine::{self, Handle, Writer, WriterExit};
 use crate::http::{self, ApiRate, BaseUrl};
 use crate::notify::{self, Heartbeat};
 use crate::outbound::{Outbound, OutboundConfig};
 use crate::random::Random;
-use crate::smtp::address::Domain;
+use crate::smtp::address::MailDomain;
 use crate::store::{self, Medium};
 use crate::web;
-pub use declared::DeclaredFiles;
-use doors::{Doors, Threads};
+pub use declared_files::DeclaredFiles;
 pub use error::ServeError;
-use first_start::FromElsewhere;
-use log::Log;
+use first_start::RemoteAccess;
+use listeners::{Listeners, ServerThreads};
 pub use log::LogFormat;
-use passed::Passed;
-use signals::{Hangups, Signals};
-use watchdog::Noted;
+use log::LogWriter;
+use passed_sockets::PassedSockets;
+use signals::{HangupCount, StopSignals};
+use watchdog::LastActivity;
 
-mod declared;
-mod doors;
+mod declared_files;
 mod error;
 mod first_start;
+mod listeners;
 mod log;
 mod open_files;
-mod passed;
-mod progress;
+mod passed_sockets;
 mod reload;
 mod signals;
+mod startup_progress;
 mod watchdog;
 
 /// How long doors may take to finish what they have begun. They wait for their clients a little less.
-const DOORS_TIME: Duration = Duration::from_secs(6);
+const LISTENERS_STOP_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long the writer may take after that. Together they stay below the ten seconds after which a supervisor kills.
-const WRITER_TIME: Duration = Duration::from_secs(3);
+const WRITER_STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Threads for what takes long. More would only wait for the same disk and the same cores.
 const BLOCKING_THREADS: usize = 4;
@@ -65,9 +65,9 @@ const BLOCKING_THREADS: usize = 4;
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8000";
 
 /// What the server is told on the command line.
-pub struct Config {
+pub struct ServerConfig {
     /// The data directory.
-    pub data: PathBuf,
+    pub data_directory: PathBuf,
     /// How this program was called. Commands that are shown begin with it.
     pub program: PathBuf,
     /// Where HTTP requests are taken; at least one. What a supervisor passes on takes the place of [`DEFAULT_LISTEN`].
@@ -76,20 +76,20 @@ pub struct Config {
     pub certificate: Option<CertificateFiles>,
     /// Where the service is reached; `None`: at the first of `listen`.
     pub base_url: Option<BaseUrl>,
-    /// See [`crate::http::Config`].
+    /// See [`crate::http::ServerConfig`].
     pub site_name: Box<str>,
-    /// See [`crate::http::Config`].
+    /// See [`crate::http::ServerConfig`].
     pub trusted_proxies: Vec<IpNet>,
-    /// See [`crate::http::Config`].
+    /// See [`crate::http::ServerConfig`].
     pub api_rate: ApiRate,
-    /// See [`crate::http::Config`].
-    pub web: web::Config,
-    /// See [`crate::http::Config`].
+    /// See [`crate::http::ServerConfig`].
+    pub web: web::DashboardConfig,
+    /// See [`crate::http::ServerConfig`].
     pub connections_per_address: usize,
-    /// See [`engine::Config`].
+    /// See [`engine::ServerConfig`].
     pub ping_body_limit: usize,
     /// Pings by mail, if they are taken.
-    pub mail: Option<Mail>,
+    pub mail: Option<MailPingConfig>,
     /// What is sent to others, and how.
     pub outbound: OutboundConfig,
     /// The zone of times in alerts; `None`: the machine's.
@@ -99,29 +99,29 @@ pub struct Config {
     /// What files declare.
     pub declared: Option<DeclaredFiles>,
     /// Backups that the server makes by itself.
-    pub backups: Option<Intervals>,
-    /// See [`engine::Config`].
+    pub backups: Option<BackupSchedule>,
+    /// See [`engine::ServerConfig`].
     pub holds_after_outage: bool,
     /// What is logged.
     pub log: LevelFilter,
     /// How it is written.
     pub log_format: LogFormat,
-    /// See [`crate::http::Config`].
+    /// See [`crate::http::ServerConfig`].
     pub access_log: bool,
     /// Where metrics are read without a key.
     pub metrics_listen: Vec<SocketAddr>,
-    /// See [`crate::http::Config`].
+    /// See [`crate::http::ServerConfig`].
     pub metrics_token: Option<KeyHash>,
     /// What is odd about how it was started.
     pub warnings: Vec<String>,
 }
 
 /// How pings are taken by mail.
-pub struct Mail {
+pub struct MailPingConfig {
     /// Where SMTP sessions are taken, besides what a supervisor passes on.
     pub listen: Vec<SocketAddr>,
-    /// See [`crate::smtp::Config`].
-    pub domain: Domain,
+    /// See [`crate::smtp::ServerConfig`].
+    pub domain: MailDomain,
     /// For STARTTLS.
     pub certificate: Option<CertificateFiles>,
 }
@@ -135,26 +135,30 @@ pub struct CertificateFiles {
 }
 
 /// Runs the server until a signal stops it.
-pub fn run(config: Config) -> Result<(), ServeError> {
+pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     // Before there is a second thread: this changes the environment.
-    let passed = Passed::take()?;
-    let _log = Log::begin(config.log, config.log_format).map_err(ServeError::System)?;
+    let passed = PassedSockets::take()?;
+    let _log = LogWriter::start(config.log, config.log_format).map_err(ServeError::System)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    open_files::raise();
+    open_files::raise_limit();
     // A file that a flag names and that cannot be read is told before anything is made.
     let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System).map_err(ServeError::Outbound)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
-    let hangups = signals::outlive(&runtime).map_err(ServeError::System)?;
+    let hangups = signals::handle_hangups(&runtime).map_err(ServeError::System)?;
     // Before the database: a start that fails for a port makes none.
-    let doors = runtime.block_on(Doors::bind(&config, passed))?;
-    let engine = engine::Config::new(Medium::Directory(config.data.clone()), config.ping_body_limit);
-    let told = Noted::default();
-    let engine = engine::Config { progress: progress::told(told.clone()), holds_after_outage: config.holds_after_outage, ..engine };
+    let doors = runtime.block_on(Listeners::bind(&config, passed))?;
+    let engine = engine::EngineConfig::new(Medium::Directory(config.data_directory.clone()), config.ping_body_limit);
+    let told = LastActivity::default();
+    let engine = engine::EngineConfig {
+        progress: startup_progress::startup_progress(told.clone()),
+        holds_alerts_after_outage: config.holds_after_outage,
+        ..engine
+    };
     let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
-    warn_of_open_directory(&config.data);
-    let ended = run_writer(writer).map_err(ServeError::System)?;
+    warn_if_directory_open(&config.data_directory);
+    let ended = start_writer(writer).map_err(ServeError::System)?;
     let served = runtime.block_on(serve(config, (doors, hangups), (handle, told), outbound, ended));
     // Reads that block are not waited for.
     runtime.shutdown_background();
@@ -162,69 +166,70 @@ pub fn run(config: Config) -> Result<(), ServeError> {
 }
 
 async fn serve(
-    config: Config,
-    (doors, hangups): (Doors, Hangups),
-    (handle, told): (Handle, Noted),
+    config: ServerConfig,
+    (doors, hangups): (Listeners, HangupCount),
+    (handle, told): (Handle, LastActivity),
     outbound: Outbound,
-    mut ended: oneshot::Receiver<Ended>,
+    mut ended: oneshot::Receiver<WriterExit>,
 ) -> Result<(), ServeError> {
-    let mut signals = Signals::new().map_err(ServeError::System)?;
-    let admin = admin::Socket::bind(&config.data).map_err(ServeError::Admin)?;
+    let mut signals = StopSignals::new().map_err(ServeError::System)?;
+    let admin = admin::AdminSocket::bind(&config.data_directory).map_err(ServeError::Admin)?;
     if handle.is_new() {
-        let prepared = first_start::prepare(&handle, &doors.base_url, &config.program, &config.data).await;
+        let prepared = first_start::create_default_project(&handle, &doors.base_url, &config.program, &config.data_directory).await;
         // If nobody can read it, `overdue key list` still shows the ping key.
-        tell(&prepared.map_err(ServeError::FirstStart)?);
+        print_to_stderr(&prepared.map_err(ServeError::FirstStart)?);
     } else if handle.with_state(|state| state.projects().next().is_none()) {
         tracing::warn!("the database has no project: `overdue project create NAME` makes one");
     }
-    if config.web.forward.as_ref().is_some_and(|forward| forward.is_open(&config.trusted_proxies)) {
+    if config.web.proxy_auth.as_ref().is_some_and(|forward| forward.is_spoofable(&config.trusted_proxies)) {
         tracing::warn!(
             "any machine in the ranges of --trusted-proxy can say that it is anybody: name the proxy's own address, or give --auth-header-secret-file"
         );
     }
-    let files = reload::Files {
+    let files = reload::ReloadableFiles {
         certificates: doors.certificates(),
         declared: config.declared.clone(),
-        pages: config.web.is_on.then(|| doors.base_url.as_str().to_owned()),
+        pages: config.web.is_enabled.then(|| doors.base_url.as_str().to_owned()),
     };
     if let Some(declared) = &files.declared {
-        declared::apply(&handle, declared, files.pages.as_deref()).await;
+        declared_files::apply_declared(&handle, declared, files.pages.as_deref()).await;
     }
-    if config.web.asks_for_passwords()
+    if config.web.uses_passwords()
         && handle.with_state(|state| state.users.is_empty())
-        && let Some(lines) = first_start::setup(&handle, &from_elsewhere(&doors, &config), &config.program, &config.data).await
+        && let Some(lines) =
+            first_start::create_setup_link(&handle, &remote_access(&doors, &config), &config.program, &config.data_directory).await
     {
         // If nobody can read it, `overdue user link` prints another one.
-        tell(&lines);
+        print_to_stderr(&lines);
     }
-    let keeper = config.backups.clone().map(|intervals| Keeper::start(handle.clone(), intervals));
+    let keeper = config.backups.clone().map(|intervals| BackupScheduler::start(handle.clone(), intervals));
     let _keeper = keeper.transpose().map_err(ServeError::System)?;
-    tell_of_start(&doors, &handle);
+    log_start(&doors, &handle);
     let (stop, stopped) = watch::channel(false);
     let cores = available_parallelism().map_or(1, NonZero::get);
     let start = |name, count| ConnectionThreads::start(name, count, &handle).map_err(ServeError::System);
-    let threads = Threads {
+    let threads = ServerThreads {
         connections: start("connections", cores)?,
         handshakes: start("handshakes", if config.certificate.is_some() { cores.div_ceil(2) } else { 0 })?,
         blocking: Arc::new(BlockingThreads::start(BLOCKING_THREADS).map_err(ServeError::System)?),
     };
     let blocking = Arc::clone(&threads.blocking);
-    let round = Noted::default();
-    let telling = notify::Config {
+    let round = LastActivity::default();
+    let telling = notify::NotifierConfig {
         outbound,
-        zone: config.zone.clone().unwrap_or_else(machine_zone),
+        zone: config.zone.clone().unwrap_or_else(machine_timezone),
         host: doors.base_url.host().into(),
         heartbeat: config.heartbeat.clone(),
         last_round: Arc::clone(&round.0),
-        show: http::shown_checks(doors.base_url.clone(), handle.clone()),
-        pages: config.base_url.as_ref().filter(|_| config.web.is_on).map(|base_url| base_url.as_str().to_owned()),
-        unsubscribe: config.base_url.clone().map(|base_url| http::unsubscribe_links(base_url, handle.clone())),
+        render_check: http::check_renderer(doors.base_url.clone(), handle.clone()),
+        pages_url: config.base_url.as_ref().filter(|_| config.web.is_enabled).map(|base_url| base_url.as_str().to_owned()),
+        unsubscribe_links: config.base_url.clone().map(|base_url| http::unsubscribe_links(base_url, handle.clone())),
     };
-    round.note(Clock::System.uptime());
+    round.record(Clock::System.uptime());
     let mut notifier = notify::start(handle.clone(), telling, stopped.clone()).map_err(ServeError::System)?;
     let mut doors = doors.serve(admin, &handle, config, threads, &stopped);
-    tell_supervisor(NotifyState::Ready);
-    files.keep(handle.clone(), blocking, hangups);
+    notify_supervisor(NotifyState::Ready);
+    files.watch(handle.clone(), blocking, hangups);
     watchdog::start(handle.clone(), told, round);
 
     let failure = tokio::select! {
@@ -232,19 +237,19 @@ async fn serve(
             tracing::info!(signal = name, "stopping");
             None
         }
-        _ = &mut ended => Some(ServeError::Panicked),
-        _ = doors.join_next() => Some(ServeError::DoorFell),
-        _ = &mut notifier => Some(ServeError::NotifierFell),
+        _ = &mut ended => Some(ServeError::WriterPanicked),
+        _ = doors.join_next() => Some(ServeError::ListenerPanicked),
+        _ = &mut notifier => Some(ServeError::NotifierPanicked),
     };
-    tell_supervisor(NotifyState::Stopping);
+    notify_supervisor(NotifyState::Stopping);
     stop.send_replace(true);
     let stopping = async {
         // One that has fallen is not waited for.
-        let notifier = (!matches!(failure, Some(ServeError::NotifierFell))).then_some(notifier);
-        close(doors, notifier).await;
+        let notifier = (!matches!(failure, Some(ServeError::NotifierPanicked))).then_some(notifier);
+        stop_listeners(doors, notifier).await;
         match failure {
             Some(error) => Err(error),
-            None => finish(&handle, ended).await,
+            None => stop_writer(&handle, ended).await,
         }
     };
     tokio::select! {
@@ -254,19 +259,24 @@ async fn serve(
 }
 
 /// How another device gets at the dashboard.
-fn from_elsewhere<'a>(doors: &'a Doors, config: &Config) -> FromElsewhere<'a> {
+fn remote_access<'a>(doors: &'a Listeners, config: &ServerConfig) -> RemoteAccess<'a> {
     let is_named = config.base_url.is_some();
-    FromElsewhere { base_url: &doors.base_url, is_named, reached: doors.reached(), has_passed: doors.has_passed }
+    RemoteAccess {
+        base_url: &doors.base_url,
+        is_configured: is_named,
+        reachable_address: doors.reachable_address(),
+        has_passed_sockets: doors.has_passed_sockets,
+    }
 }
 
 /// Tells whoever started the server something that belongs into no log.
-fn tell(lines: &str) {
+fn print_to_stderr(lines: &str) {
     // With nobody left to read it, a command shows it again.
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 
 /// Logs which release serves what, and where.
-fn tell_of_start(doors: &Doors, handle: &Handle) {
+fn log_start(doors: &Listeners, handle: &Handle) {
     handle.with_state(|state| {
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
@@ -282,7 +292,7 @@ fn tell_of_start(doors: &Doors, handle: &Handle) {
 }
 
 /// Starts the writer on a thread of its own; the receiver tells how it ended.
-fn run_writer(writer: Writer) -> io::Result<oneshot::Receiver<Ended>> {
+fn start_writer(writer: Writer) -> io::Result<oneshot::Receiver<WriterExit>> {
     let (tell, ended) = oneshot::channel();
     std::thread::Builder::new().name("writer".into()).spawn(move || {
         // Nobody listens any more only when the process is about to end.
@@ -292,7 +302,7 @@ fn run_writer(writer: Writer) -> io::Result<oneshot::Receiver<Ended>> {
 }
 
 /// Waits for the doors, so that whatever they took in reaches the writer and is answered.
-async fn close(mut doors: JoinSet<()>, told: Option<oneshot::Receiver<()>>) {
+async fn stop_listeners(mut doors: JoinSet<()>, told: Option<oneshot::Receiver<()>>) {
     let closed = async {
         while doors.join_next().await.is_some() {}
         // What is being sent is reported by the same writer.
@@ -300,23 +310,23 @@ async fn close(mut doors: JoinSet<()>, told: Option<oneshot::Receiver<()>>) {
             let _ = told.await;
         }
     };
-    if timeout(DOORS_TIME, closed).await.is_err() {
+    if timeout(LISTENERS_STOP_TIMEOUT, closed).await.is_err() {
         tracing::warn!("what the doors did not finish in time is dropped");
     }
 }
 
 /// Has the writer carry out what is left.
-async fn finish(handle: &Handle, ended: oneshot::Receiver<Ended>) -> Result<(), ServeError> {
+async fn stop_writer(handle: &Handle, ended: oneshot::Receiver<WriterExit>) -> Result<(), ServeError> {
     handle.close();
-    match timeout(WRITER_TIME, ended).await {
-        Ok(Ok(Ended::Closed)) => Ok(()),
-        Ok(_) => Err(ServeError::Panicked),
-        Err(_) => Err(ServeError::Stuck),
+    match timeout(WRITER_STOP_TIMEOUT, ended).await {
+        Ok(Ok(WriterExit::Closed)) => Ok(()),
+        Ok(_) => Err(ServeError::WriterPanicked),
+        Err(_) => Err(ServeError::WriterTimeout),
     }
 }
 
 /// Warns if others may enter the data directory. The permissions of a directory that was there before are not ours to change.
-fn warn_of_open_directory(directory: &Path) {
+fn warn_if_directory_open(directory: &Path) {
     let open = std::fs::metadata(directory).is_ok_and(|there| there.permissions().mode() & 0o077 != 0);
     if open {
         tracing::warn!("others can enter the data directory {}: run chmod 700 on it", directory.display());
@@ -324,7 +334,7 @@ fn warn_of_open_directory(directory: &Path) {
 }
 
 /// The zone that the machine is set to, if it is one that we know; else UTC.
-pub(crate) fn machine_zone() -> Timezone {
+pub(crate) fn machine_timezone() -> Timezone {
     let link = std::fs::read_link("/etc/localtime").ok();
     let name = link.as_deref().and_then(Path::to_str).and_then(|path| path.split_once("/zoneinfo/")).map(|(_, name)| name);
     // The same zone has several names, of which people know one.
@@ -333,7 +343,7 @@ pub(crate) fn machine_zone() -> Timezone {
 }
 
 /// Tells a supervisor such as systemd, if there is one.
-fn tell_supervisor(state: NotifyState<'_>) {
+fn notify_supervisor(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!("the supervisor cannot be told: {error}");
     }
@@ -346,8 +356,8 @@ mod tests {
     #[test]
     fn a_writer_that_panicked_ends_the_server() {
         let directory = tempfile::tempdir().unwrap();
-        let config = Config {
-            data: directory.path().into(),
+        let config = ServerConfig {
+            data_directory: directory.path().into(),
             program: "overdue".into(),
             listen: vec![([127, 0, 0, 1], 0).into()],
             certificate: None,
@@ -355,7 +365,7 @@ mod tests {
             site_name: "overdue".into(),
             trusted_proxies: Vec::new(),
             api_rate: ApiRate::UNLIMITED,
-            web: web::Config { is_on: false, ..web::Config::new(web::Auth::Password) },
+            web: web::DashboardConfig { is_enabled: false, ..web::DashboardConfig::new(web::AuthMode::Password) },
             connections_per_address: 1,
             ping_body_limit: 0,
             mail: None,
@@ -372,17 +382,17 @@ mod tests {
             metrics_token: None,
             warnings: Vec::new(),
         };
-        let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
-        let _running = run_writer(writer).unwrap();
+        let (handle, writer) = engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
+        let _running = start_writer(writer).unwrap();
         let (tell, ended) = oneshot::channel();
-        tell.send(Ended::Panicked).unwrap();
+        tell.send(WriterExit::Panicked).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let doors = runtime.block_on(Doors::bind(&config, Passed::default())).unwrap();
-        let hangups = signals::outlive(&runtime).unwrap();
+        let doors = runtime.block_on(Listeners::bind(&config, PassedSockets::default())).unwrap();
+        let hangups = signals::handle_hangups(&runtime).unwrap();
         let outbound = Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).unwrap();
         assert!(matches!(
-            runtime.block_on(serve(config, (doors, hangups), (handle.clone(), Noted::default()), outbound, ended)),
-            Err(ServeError::Panicked)
+            runtime.block_on(serve(config, (doors, hangups), (handle.clone(), LastActivity::default()), outbound, ended)),
+            Err(ServeError::WriterPanicked)
         ));
         handle.close();
     }

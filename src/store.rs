@@ -3,30 +3,30 @@
 //! A ping costs two appended rows (log and body) and nothing else: check rows are a checkpoint, and what the log holds beyond it is
 //! replayed at start. Flips are a log of the same kind. Everything is written inside a [`Batch`], read from a [`Snapshot`].
 
-pub mod access;
-mod aside;
-mod caught;
+mod catch_panic;
 mod check;
+mod chunks;
+mod damaged_range;
+mod declared;
 mod flip;
-mod gap;
 mod inspection;
-mod managed;
 mod medium;
 mod meta;
 mod migrations;
 mod outbox;
 mod overlay;
 pub mod owner;
-mod pieces;
+pub mod path_access;
 mod ping;
 mod progress;
 mod project;
+mod quarantine;
 mod record;
-mod restoration;
-mod rows;
+mod restore;
 mod storage;
+mod table_rows;
 mod tables;
-mod upgrade;
+mod upgrade_copy;
 mod user;
 mod window;
 
@@ -34,19 +34,19 @@ use std::path::PathBuf;
 
 use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
 
-pub(crate) use caught::caught;
-pub use flip::PrunedFlips;
-pub use inspection::{Findings, Inspection, TableSize};
+pub(crate) use catch_panic::catch_panic;
+pub use flip::FlipPruneResult;
+pub use inspection::{Inspection, InspectionReport, TableSize};
 pub(crate) use medium::NO_FOLLOW;
 pub use medium::{FILE_NAME, Medium};
-use medium::{FileId, Opened};
-pub use meta::Mark;
+use medium::{FileId, OpenedDatabase};
+pub use meta::MetaKey;
 pub use migrations::SCHEMA;
-pub use ping::{BodyPart, Kept, PingCursor, PrunedKept, Swept};
-pub use progress::Progress;
-pub use restoration::{Restoration, remove_leftovers};
-pub use rows::Rows;
+pub use ping::{BodyPart, KeptPingCursor, KeptPruneResult, KeptPutResult, SweepResult};
+pub use progress::ProgressReporter;
+pub use restore::{DatabaseRestore, remove_leftovers};
 use storage::Storage;
+pub use table_rows::TableRows;
 pub use tables::table_names;
 
 /// Why the database cannot be opened, read or written.
@@ -121,7 +121,7 @@ impl std::fmt::Display for StoreError {
             Self::Occupied(path) => write!(f, "there is a database at {}: --force replaces it", path.display()),
             Self::File { path, reason } => write!(f, "{} cannot be opened: {reason}", path.display()),
             Self::Reopening => f.write_str("the database failed and is being reopened"),
-            Self::Directory(path, error) => f.write_str(&access::refusal(path, error)),
+            Self::Directory(path, error) => f.write_str(&path_access::explain_path_error(path, error)),
             Self::Database(error) => write!(f, "the database failed: {error}"),
         }
     }
@@ -167,51 +167,51 @@ pub struct Store {
 impl Store {
     /// Opens what lies on the medium, or makes it; moves an older layout to that of this release, refuses a newer one.
     pub fn open(medium: &Medium) -> Result<Self, StoreError> {
-        Self::open_telling(medium, &Progress::default())
+        Self::open_with_progress(medium, &ProgressReporter::default())
     }
 
     /// The same, and tells how far it is. A file of an older layout is copied first: see [operations](crate::docs::operations).
-    pub fn open_telling(medium: &Medium, progress: &Progress) -> Result<Self, StoreError> {
-        let mut store = Self::as_it_is(medium, progress)?;
-        if let Some(found) = caught(|| migrations::outdated(&store)).map_err(|error| medium.broken(error))? {
+    pub fn open_with_progress(medium: &Medium, progress: &ProgressReporter) -> Result<Self, StoreError> {
+        let mut store = Self::open_unmigrated(medium, progress)?;
+        if let Some(found) = catch_panic(|| migrations::outdated_schema(&store)).map_err(|error| medium.explain_error(error))? {
             drop(store);
-            upgrade::copy(medium, found, progress);
-            store = Self::as_it_is(medium, progress)?;
+            upgrade_copy::copy_before_upgrade(medium, found, progress);
+            store = Self::open_unmigrated(medium, progress)?;
         }
-        store.migrated(medium)
+        store.migrate(medium)
     }
 
     /// Opens what lies on the medium, or makes an empty file, and leaves the layout as it is.
-    fn as_it_is(medium: &Medium, progress: &Progress) -> Result<Self, StoreError> {
-        let Opened { database, storage, file } = medium.open(progress)?;
+    fn open_unmigrated(medium: &Medium, progress: &ProgressReporter) -> Result<Self, StoreError> {
+        let OpenedDatabase { database, storage, file } = medium.open(progress)?;
         Ok(Self { database, storage, file })
     }
 
     /// Moves an older layout to that of this release.
-    fn migrated(self, medium: &Medium) -> Result<Self, StoreError> {
-        caught(|| migrations::migrate(&self)).map_err(|error| medium.broken(error))?;
+    fn migrate(self, medium: &Medium) -> Result<Self, StoreError> {
+        catch_panic(|| migrations::migrate(&self)).map_err(|error| medium.explain_error(error))?;
         Ok(self)
     }
 
     /// Looks at every page of the file, which nobody else may use meanwhile, without a change of its layout; then at every row. Whether all
     /// pages made sense.
-    pub fn inspect(medium: &Medium, progress: &Progress, inspection: &mut Inspection) -> Result<bool, StoreError> {
-        let mut store = Self::as_it_is(medium, progress)?;
-        let looked = caught(|| {
+    pub fn inspect(medium: &Medium, progress: &ProgressReporter, inspection: &mut Inspection) -> Result<bool, StoreError> {
+        let mut store = Self::open_unmigrated(medium, progress)?;
+        let looked = catch_panic(|| {
             let sound = store.database.check_integrity()?;
             let mut looked = Ok(());
-            store.snapshot()?.each_rows(|rows| {
-                looked = inspection.look(rows);
+            store.snapshot()?.for_each_rows(|rows| {
+                looked = inspection.inspect_rows(rows);
                 looked.is_ok()
             })?;
             looked.map(|()| sound)
         });
-        looked.map_err(|error| medium.broken(error))
+        looked.map_err(|error| medium.explain_error(error))
     }
 
     /// Writes the closed file again before it is opened.
-    pub fn rewrite(medium: &Medium, progress: &Progress) -> Result<(), StoreError> {
-        Ok(medium.write_again(progress)?)
+    pub fn rewrite(medium: &Medium, progress: &ProgressReporter) -> Result<(), StoreError> {
+        Ok(medium.rewrite(progress)?)
     }
 
     /// From now on a page that cannot be read costs only what needs it.
@@ -231,18 +231,18 @@ impl Store {
     }
 
     /// Whether what was written without an error may be lost: the file has to be written again.
-    pub fn is_unsure(&self) -> bool {
-        self.storage.is_unsure()
+    pub fn may_have_lost_writes(&self) -> bool {
+        self.storage.may_have_lost_writes()
     }
 
     /// Reads a page again that could not be read; `true` when it can be now, and the database should be opened anew.
-    pub fn reads_again(&self) -> bool {
-        self.storage.reads_again()
+    pub fn retry_unreadable(&self) -> bool {
+        self.storage.retry_unreadable()
     }
 
     /// Whether the medium still holds what was opened; else what is wrong, in words.
-    pub fn find(&self, medium: &Medium) -> Result<(), String> {
-        medium.find(self.file, self.storage.expected_len())
+    pub fn check_file(&self, medium: &Medium) -> Result<(), String> {
+        medium.check_file(self.file, self.storage.expected_len())
     }
 
     /// The length of the file.

@@ -22,47 +22,47 @@ const CHUNK: usize = 128;
 const SPARE_CHUNKS: usize = 64;
 
 /// Entries that one call moves to a lower level at the most: about 2 ms of work.
-const MOST_MOVES: usize = 1 << 16;
+const MAX_MOVES: usize = 1 << 16;
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct WheelEntry {
     /// Not before the time of the wheel at insertion.
     tick: u64,
     id: u64,
 }
 
 /// Entries in order of insertion, in chunks of which none is empty.
-type Slot = VecDeque<Vec<Entry>>;
+type WheelSlot = VecDeque<Vec<WheelEntry>>;
 
-struct Level {
+struct WheelLevel {
     /// One bit for each slot, set while it holds entries.
     occupied: u64,
-    slots: [Slot; SLOTS],
+    slots: [WheelSlot; SLOTS],
 }
 
 /// A queue of (tick, id) in which insertion and coming due take the same time whatever the number of entries.
-pub struct Wheel {
+pub struct TimingWheel {
     /// No entry has an earlier tick.
     time: u64,
     /// The level whose slot at `time` is being dealt out to the levels below; 0 when none is. Meanwhile those hold nothing but what came
     /// from that slot.
-    dealing: usize,
-    levels: Box<[Level; LEVELS]>,
-    spare: Vec<Vec<Entry>>,
+    cascading_level: usize,
+    levels: Box<[WheelLevel; LEVELS]>,
+    spare_chunks: Vec<Vec<WheelEntry>>,
     len: usize,
 }
 
-impl Wheel {
+impl TimingWheel {
     /// An empty wheel whose time is `now`.
     pub fn new(now: u64) -> Self {
-        let level = |_| Level { occupied: 0, slots: std::array::from_fn(|_| Slot::new()) };
-        Self { time: now, dealing: 0, levels: Box::new(std::array::from_fn(level)), spare: Vec::new(), len: 0 }
+        let level = |_| WheelLevel { occupied: 0, slots: std::array::from_fn(|_| WheelSlot::new()) };
+        Self { time: now, cascading_level: 0, levels: Box::new(std::array::from_fn(level)), spare_chunks: Vec::new(), len: 0 }
     }
 
     /// Keeps `id` until `tick`. If the wheel's time has reached `tick` already, the next [`advance`](Self::advance) takes it.
     pub fn insert(&mut self, tick: u64, id: u64) {
         // An entry of the slot that is being dealt out queues up there, or it would overtake older ones.
-        self.place(Entry { tick: tick.max(self.time), id }, self.dealing);
+        self.insert_entry(WheelEntry { tick: tick.max(self.time), id }, self.cascading_level);
         self.len += 1;
     }
 
@@ -77,8 +77,8 @@ impl Wheel {
     #[must_use = "more may be due"]
     pub fn advance(&mut self, now: u64, most: usize, due: &mut Vec<u64>) -> bool {
         let now = now.max(self.time);
-        let (mut most, mut moves) = (most.max(1), MOST_MOVES);
-        while let Some((level, tick)) = self.first()
+        let (mut most, mut moves) = (most.max(1), MAX_MOVES);
+        while let Some((level, tick)) = self.first_occupied()
             && tick <= now
         {
             // What only moves costs far less than what its taker does with an entry that is due.
@@ -87,7 +87,7 @@ impl Wheel {
                 return true;
             }
             self.time = tick;
-            *budget -= self.empty(level, *budget, due);
+            *budget -= self.drain_slot(level, *budget, due);
         }
         self.time = now;
         false
@@ -98,8 +98,8 @@ impl Wheel {
     ///
     /// It is never later than the tick of the earliest entry. It may be earlier when that entry is far away: there are at most ten such stops
     /// on the way to an entry.
-    pub fn next(&self) -> Option<u64> {
-        self.first().map(|(_, tick)| tick)
+    pub fn next_tick(&self) -> Option<u64> {
+        self.first_occupied().map(|(_, tick)| tick)
     }
 
     /// How many entries there are.
@@ -113,9 +113,9 @@ impl Wheel {
     }
 
     /// The level and first tick of the slot to empty next.
-    fn first(&self) -> Option<(usize, u64)> {
-        if self.dealing > 0 {
-            return Some((self.dealing, self.time));
+    fn first_occupied(&self) -> Option<(usize, u64)> {
+        if self.cascading_level > 0 {
+            return Some((self.cascading_level, self.time));
         }
         // On one level the slots to come share all higher digits with the time, and those of a lower level come earlier.
         self.levels.iter().enumerate().find(|(_, level)| level.occupied != 0).map(|(number, level)| {
@@ -126,15 +126,15 @@ impl Wheel {
 
     /// Puts an entry where it belongs at this time, but not below the level `lowest`.
     #[expect(clippy::indexing_slicing, reason = "the eleven digits of any tick have a level each, with a slot for each of their values")]
-    fn place(&mut self, entry: Entry, lowest: usize) {
+    fn insert_entry(&mut self, entry: WheelEntry, lowest: usize) {
         let level = lowest.max(((entry.tick ^ self.time) | 1).ilog2() as usize / BITS);
         let number = digit(entry.tick, level);
-        let Level { occupied, slots } = &mut self.levels[level];
+        let WheelLevel { occupied, slots } = &mut self.levels[level];
         *occupied |= 1 << number;
         match slots[number].back_mut() {
             Some(chunk) if chunk.len() < CHUNK => chunk.push(entry),
             _ => {
-                let mut chunk = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK));
+                let mut chunk = self.spare_chunks.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK));
                 chunk.push(entry);
                 slots[number].push_back(chunk);
             }
@@ -143,7 +143,7 @@ impl Wheel {
 
     /// Moves up to `budget` entries from the first chunk of the level's slot at this time to `due` or to lower levels; tells how many.
     #[expect(clippy::indexing_slicing, reason = "levels come from `first`, and a level has a slot for each value of a digit")]
-    fn empty(&mut self, level: usize, budget: usize, due: &mut Vec<u64>) -> usize {
+    fn drain_slot(&mut self, level: usize, budget: usize, due: &mut Vec<u64>) -> usize {
         let number = digit(self.time, level);
         let mut chunk = self.levels[level].slots[number].pop_front().unwrap_or_default();
         let count = chunk.len().min(budget);
@@ -151,19 +151,19 @@ impl Wheel {
             due.extend(chunk.drain(..count).map(|entry| entry.id));
             self.len -= count;
         } else {
-            chunk.drain(..count).for_each(|entry| self.place(entry, 0));
+            chunk.drain(..count).for_each(|entry| self.insert_entry(entry, 0));
         }
-        let Level { occupied, slots } = &mut self.levels[level];
+        let WheelLevel { occupied, slots } = &mut self.levels[level];
         if !chunk.is_empty() {
             slots[number].push_front(chunk);
-        } else if self.spare.len() < SPARE_CHUNKS {
-            self.spare.push(chunk);
+        } else if self.spare_chunks.len() < SPARE_CHUNKS {
+            self.spare_chunks.push(chunk);
         }
-        self.dealing = level;
+        self.cascading_level = level;
         if slots[number].is_empty() {
             *occupied &= !(1 << number);
-            slots[number] = Slot::new();
-            self.dealing = 0;
+            slots[number] = WheelSlot::new();
+            self.cascading_level = 0;
         }
         count
     }

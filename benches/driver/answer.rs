@@ -1,26 +1,26 @@
 //! Where one answer ends and what its status is; the rest of it is not looked at.
 
 use super::Result;
-use super::chunks::Chunks;
+use super::chunks::ChunkDecoder;
 
 /// An answer on its way in.
 #[derive(Default)]
-pub(super) struct Answer {
+pub(super) struct ResponseParser {
     /// What has come of the head, while it is not whole.
     head: Vec<u8>,
     /// The status and the body, once the head is whole.
-    body: Option<(u16, Body)>,
+    body: Option<(u16, RemainingBody)>,
 }
 
 /// What is still to come of a body.
-enum Body {
+enum RemainingBody {
     Bytes(usize),
-    Chunks(Chunks),
+    Chunks(ChunkDecoder),
 }
 
-impl Answer {
+impl ResponseParser {
     /// Takes bytes as they came; returns the status once the answer is whole. What comes after that belongs to the next answer.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Option<u16>> {
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Option<u16>> {
         if let Some((status, mut body)) = self.body.take() {
             let whole = body.take(bytes)?;
             if !whole {
@@ -50,7 +50,7 @@ impl Answer {
     }
 }
 
-impl Body {
+impl RemainingBody {
     /// Takes bytes as they came; `true` once it is whole.
     fn take(&mut self, bytes: &[u8]) -> Result<bool> {
         match self {
@@ -64,7 +64,7 @@ impl Body {
 }
 
 /// Status and body.
-fn parse(head: &[u8]) -> Result<(u16, Body)> {
+fn parse(head: &[u8]) -> Result<(u16, RemainingBody)> {
     let status = head.get(9..12).and_then(number).ok_or("an answer does not begin with the status line of HTTP/1.1")?;
     let status = u16::try_from(status)?;
     let field = |name: &str| {
@@ -72,9 +72,9 @@ fn parse(head: &[u8]) -> Result<(u16, Body)> {
         lines.find_map(|(own, value)| own.eq_ignore_ascii_case(name.as_bytes()).then_some(value.trim_ascii()))
     };
     let body = match (field("content-length:"), field("transfer-encoding:")) {
-        (Some(length), _) => Body::Bytes(number(length).ok_or("a Content-Length that is not a number")?),
-        (None, Some(b"chunked")) => Body::Chunks(Chunks::default()),
-        (None, _) if status == 204 || status == 304 => Body::Bytes(0),
+        (Some(length), _) => RemainingBody::Bytes(number(length).ok_or("a Content-Length that is not a number")?),
+        (None, Some(b"chunked")) => RemainingBody::Chunks(ChunkDecoder::default()),
+        (None, _) if status == 204 || status == 304 => RemainingBody::Bytes(0),
         (None, _) => return Err("an answer that does not say where it ends".into()),
     };
     Ok((status, body))

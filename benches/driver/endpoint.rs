@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::chunks::Chunks;
+use super::chunks::ChunkDecoder;
 use super::{Request, Result};
 
 /// What a single request may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A base URL, resolved.
 #[derive(Clone)]
@@ -22,13 +22,13 @@ pub(crate) struct Endpoint {
 }
 
 /// The answer to a single request.
-pub(crate) struct Reply {
+pub(crate) struct EndpointReply {
     pub(crate) status: u16,
     head: String,
     pub(crate) body: Vec<u8>,
 }
 
-impl Reply {
+impl EndpointReply {
     /// The value of a header, if there is one.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
@@ -68,11 +68,11 @@ impl Endpoint {
     }
 
     /// Sends one request on its own connection.
-    pub(crate) fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Reply> {
+    pub(crate) fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<EndpointReply> {
         let headers: Vec<_> = headers.iter().copied().chain([("Connection", "close")]).collect();
         let request = Request::new(self, method, path, &headers, body, 1);
-        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut stream = TcpStream::connect_timeout(&self.address, REQUEST_TIMEOUT)?;
+        stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
         stream.write_all(&request.bytes)?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
@@ -80,10 +80,10 @@ impl Endpoint {
         let body = answer.split_off(end + 4);
         let head = String::from_utf8(answer)?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("the answer has no status")?;
-        let mut reply = Reply { status, head, body };
+        let mut reply = EndpointReply { status, head, body };
         if reply.header("transfer-encoding").is_some() {
             let mut whole = Vec::with_capacity(reply.body.len());
-            if !Chunks::default().take(&reply.body, |some| whole.extend_from_slice(some))? {
+            if !ChunkDecoder::default().take(&reply.body, |some| whole.extend_from_slice(some))? {
                 return Err("the server did not answer whole".into());
             }
             reply.body = whole;
@@ -92,7 +92,7 @@ impl Endpoint {
     }
 
     /// The pings that the server says it has logged for the checks of [`Request::ping`].
-    pub(crate) fn logged(&self, api_key: &str) -> Result<u64> {
+    pub(crate) fn logged_pings(&self, api_key: &str) -> Result<u64> {
         #[derive(Deserialize)]
         struct List {
             checks: Vec<Check>,
@@ -102,7 +102,7 @@ impl Endpoint {
             slug: String,
             n_pings: u64,
         }
-        let Reply { status, body, .. } = self.call("GET", "/api/v3/checks/", &[("X-Api-Key", api_key)], "")?;
+        let EndpointReply { status, body, .. } = self.call("GET", "/api/v3/checks/", &[("X-Api-Key", api_key)], "")?;
         if status != 200 {
             return Err(format!("the list of checks was answered {status}: {}", String::from_utf8_lossy(&body)).into());
         }

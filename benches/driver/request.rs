@@ -3,16 +3,16 @@
 use super::Endpoint;
 
 /// Stands in a path or body for the number of the check.
-const MARK: &str = "{n}";
+const NUMBER_PLACEHOLDER: &str = "{n}";
 /// Digits of the number.
-const WIDTH: usize = 7;
+const NUMBER_DIGITS: usize = 7;
 
 /// A request that is sent again and again, each time with another number of `0..count` in it.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(super) bytes: Vec<u8>,
     /// Where the number stands.
-    places: Vec<usize>,
+    number_offsets: Vec<usize>,
     count: u64,
     /// From one number to the next; without a common divisor with `count`, so that every number has its turn in every round.
     step: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Request {
 impl Request {
     /// A request of this method to a path under the endpoint's. Each `{n}` in path and body becomes a number below `count`.
     pub(crate) fn new(endpoint: &Endpoint, method: &str, path: &str, headers: &[(&str, &str)], body: &str, count: u64) -> Self {
-        let length = body.len() + body.matches(MARK).count() * (WIDTH - MARK.len());
+        let length = body.len() + body.matches(NUMBER_PLACEHOLDER).count() * (NUMBER_DIGITS - NUMBER_PLACEHOLDER.len());
         let mut text = format!("{method} {}{path} HTTP/1.1\r\nHost: {}\r\n", endpoint.base(), endpoint.host());
         headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
         if method != "GET" {
@@ -29,23 +29,27 @@ impl Request {
         }
         text.push_str("\r\n");
         text.push_str(body);
-        let places = text.match_indices(MARK).enumerate().map(|(nth, (at, _))| at + nth * (WIDTH - MARK.len())).collect();
-        let bytes = text.replace(MARK, &"0".repeat(WIDTH)).into_bytes();
-        Self { bytes, places, count: count.max(1), step: step(count.max(1)) }
+        let places = text
+            .match_indices(NUMBER_PLACEHOLDER)
+            .enumerate()
+            .map(|(nth, (at, _))| at + nth * (NUMBER_DIGITS - NUMBER_PLACEHOLDER.len()))
+            .collect();
+        let bytes = text.replace(NUMBER_PLACEHOLDER, &"0".repeat(NUMBER_DIGITS)).into_bytes();
+        Self { bytes, number_offsets: places, count: count.max(1), step: coprime_step(count.max(1)) }
     }
 
     /// A ping of 64 bytes to one of `checks` checks by its slug, `load-0000000` and so on; with `create` those that are missing are made.
     pub(crate) fn ping(endpoint: &Endpoint, ping_key: &str, checks: u64, create: bool) -> Self {
         let query = if create { "?create=1" } else { "" };
-        Self::new(endpoint, "POST", &format!("/ping/{ping_key}/load-{MARK}{query}"), &[], &"x".repeat(64), checks)
+        Self::new(endpoint, "POST", &format!("/ping/{ping_key}/load-{NUMBER_PLACEHOLDER}{query}"), &[], &"x".repeat(64), checks)
     }
 
     /// Puts the number of the request at this position of the run into its bytes.
     pub(super) fn number(&self, bytes: &mut [u8], position: u64) {
         let number = (position % self.count) * self.step % self.count;
-        for place in &self.places {
+        for place in &self.number_offsets {
             let mut rest = number;
-            for digit in bytes.iter_mut().skip(*place).take(WIDTH).rev() {
+            for digit in bytes.iter_mut().skip(*place).take(NUMBER_DIGITS).rev() {
                 *digit = b'0' + (rest % 10) as u8;
                 rest /= 10;
             }
@@ -54,7 +58,7 @@ impl Request {
 }
 
 /// Far enough from one number to the next that neighbours in time are not neighbours in the database.
-fn step(count: u64) -> u64 {
+fn coprime_step(count: u64) -> u64 {
     let divisor = |mut a: u64, mut b: u64| {
         while b > 0 {
             (a, b) = (b, a % b);

@@ -9,83 +9,83 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
-use super::answer::Answer;
-use super::{Plan, Result, Run, Until};
+use super::answer::ResponseParser;
+use super::{LoadPlan, LoadResult, Result, StopCondition};
 
 /// How long answers are waited for when nothing more is sent.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for a connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest sleep, so that the end of the run is not overslept.
-const NAP: Duration = Duration::from_millis(100);
+const MAX_SLEEP: Duration = Duration::from_millis(100);
 /// Bytes read at once.
-const CHUNK: usize = 256 << 10;
+const READ_BUFFER_BYTES: usize = 256 << 10;
 
 pub(super) struct Worker<'a> {
-    plan: &'a Plan<'a>,
-    turns: Turns,
+    plan: &'a LoadPlan<'a>,
+    schedule: SendSchedule,
     epoll: OwnedFd,
-    connections: Vec<Connection>,
+    connections: Vec<LoadConnection>,
     /// Connections without a request under way.
     idle: Vec<usize>,
-    under_way: usize,
-    chunk: Vec<u8>,
+    in_flight: usize,
+    read_buffer: Vec<u8>,
     last_answer: Instant,
-    run: Run,
+    run: LoadResult,
     /// Answers that `answered` does not count yet.
-    news: u64,
+    uncounted_answers: u64,
     answered: &'a AtomicU64,
 }
 
-struct Connection {
+struct LoadConnection {
     stream: TcpStream,
     request: Vec<u8>,
     /// What of the request has not been taken by the socket.
     unsent: usize,
-    answer: Answer,
+    parser: ResponseParser,
     /// When the request under way was to be sent.
     scheduled: Option<Instant>,
 }
 
 /// Which requests this thread sends, and when.
-struct Turns {
+struct SendSchedule {
     /// When the run began.
     start: Instant,
     /// The position of the next request in the whole run; those between belong to the other threads.
-    next: u64,
+    next_position: u64,
     threads: u64,
     rate: Option<u32>,
-    until: Until,
+    until: StopCondition,
 }
 
-impl Turns {
+impl SendSchedule {
     /// Requests from then on are measured.
     fn measured_from(&self) -> Instant {
         match self.until {
-            Until::Count(_) => self.start,
-            Until::Time { warm_up, .. } => self.start + warm_up,
+            StopCondition::Count(_) => self.start,
+            StopCondition::Time { warm_up, .. } => self.start + warm_up,
         }
     }
 
     /// When the next request is to be sent; a run without a rate sends at once. `None`: there is none.
-    fn next(&self, now: Instant) -> Option<Instant> {
+    fn next_due(&self, now: Instant) -> Option<Instant> {
         let due = match self.rate {
-            Some(rate) => self.start + Duration::from_secs_f64(self.next as f64 / f64::from(rate)),
+            Some(rate) => self.start + Duration::from_secs_f64(self.next_position as f64 / f64::from(rate)),
             None => now,
         };
         let more = match self.until {
-            Until::Count(count) => self.next < count,
-            Until::Time { warm_up, measured } => due.max(now) < self.start + warm_up + measured,
+            StopCondition::Count(count) => self.next_position < count,
+            StopCondition::Time { warm_up, measured } => due.max(now) < self.start + warm_up + measured,
         };
         more.then_some(due)
     }
 
     /// Requests that were to be sent by now, and were not, in a run whose time is up.
-    fn missed(&self) -> u64 {
+    fn missed_requests(&self) -> u64 {
         match (self.rate, self.until) {
-            (Some(rate), Until::Time { warm_up, measured }) => {
+            (Some(rate), StopCondition::Time { warm_up, measured }) => {
                 let all = ((warm_up + measured).as_secs_f64() * f64::from(rate)) as u64;
-                all.saturating_sub(self.next).div_ceil(self.threads)
+                all.saturating_sub(self.next_position).div_ceil(self.threads)
             }
             _ => 0,
         }
@@ -94,33 +94,33 @@ impl Turns {
 
 impl<'a> Worker<'a> {
     /// The thread `nth` of `threads`, with its share of the connections.
-    pub(super) fn connect(plan: &'a Plan<'a>, (nth, threads): (usize, usize), answered: &'a AtomicU64) -> Result<Self> {
+    pub(super) fn connect(plan: &'a LoadPlan<'a>, (nth, threads): (usize, usize), answered: &'a AtomicU64) -> Result<Self> {
         let start = Instant::now();
         let mut worker = Self {
             plan,
-            turns: Turns { start, next: nth as u64, threads: threads as u64, rate: plan.rate, until: plan.until },
+            schedule: SendSchedule { start, next_position: nth as u64, threads: threads as u64, rate: plan.rate, until: plan.until },
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: Vec::new(),
             idle: Vec::new(),
-            under_way: 0,
-            chunk: vec![0; CHUNK],
+            in_flight: 0,
+            read_buffer: vec![0; READ_BUFFER_BYTES],
             last_answer: start,
-            run: Run::new()?,
-            news: 0,
+            run: LoadResult::new()?,
+            uncounted_answers: 0,
             answered,
         };
         for at in 0..plan.connections.saturating_sub(nth).div_ceil(threads) {
-            let stream = worker.stream(at)?;
+            let stream = worker.open_stream(at)?;
             let request = plan.request.bytes.clone();
-            worker.connections.push(Connection { stream, request, unsent: 0, answer: Answer::default(), scheduled: None });
+            worker.connections.push(LoadConnection { stream, request, unsent: 0, parser: ResponseParser::default(), scheduled: None });
             worker.idle.push(at);
         }
         Ok(worker)
     }
 
     /// A new connection, in the place of the one that was there.
-    fn stream(&self, at: usize) -> Result<TcpStream> {
-        let stream = TcpStream::connect_timeout(&self.plan.endpoint.address(), PATIENCE)?;
+    fn open_stream(&self, at: usize) -> Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&self.plan.endpoint.address(), CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let edges = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
@@ -129,43 +129,43 @@ impl<'a> Worker<'a> {
     }
 
     /// Sends what is due and takes what comes, until everything is sent and answered.
-    pub(super) fn run(mut self, start: Instant) -> Result<Run> {
-        self.turns.start = start;
+    pub(super) fn run(mut self, start: Instant) -> Result<LoadResult> {
+        self.schedule.start = start;
         let mut events = Vec::with_capacity(1024);
         let mut drained_by = None;
         loop {
             let now = Instant::now();
             let next = self.send_due(now)?;
             if next.is_none() {
-                let until = *drained_by.get_or_insert(now + DRAIN);
-                if self.under_way == 0 || now > until {
+                let until = *drained_by.get_or_insert(now + DRAIN_TIMEOUT);
+                if self.in_flight == 0 || now > until {
                     break;
                 }
             }
             // Without an idle connection the next request waits for an answer, not for its time.
-            let nap = next.filter(|_| !self.idle.is_empty()).map_or(NAP, |next| next.saturating_duration_since(now).min(NAP));
+            let nap = next.filter(|_| !self.idle.is_empty()).map_or(MAX_SLEEP, |next| next.saturating_duration_since(now).min(MAX_SLEEP));
             let nap = Timespec { tv_sec: 0, tv_nsec: nap.subsec_nanos().into() };
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&nap)) {
                 Err(rustix::io::Errno::INTR) => continue,
                 waited => waited?,
             };
             for event in events.drain(..) {
-                self.ready(usize::try_from(event.data.u64())?)?;
+                self.on_ready(usize::try_from(event.data.u64())?)?;
             }
-            self.answered.fetch_add(std::mem::take(&mut self.news), Ordering::Relaxed);
+            self.answered.fetch_add(std::mem::take(&mut self.uncounted_answers), Ordering::Relaxed);
         }
-        self.run.lost += self.under_way as u64;
-        self.run.unsent = self.turns.missed();
-        self.run.took = match self.turns.until {
-            Until::Time { measured, .. } => measured,
-            Until::Count(_) => self.last_answer.saturating_duration_since(self.turns.measured_from()),
+        self.run.lost += self.in_flight as u64;
+        self.run.unsent = self.schedule.missed_requests();
+        self.run.took = match self.schedule.until {
+            StopCondition::Time { measured, .. } => measured,
+            StopCondition::Count(_) => self.last_answer.saturating_duration_since(self.schedule.measured_from()),
         };
         Ok(self.run)
     }
 
     /// Sends requests while they are due and there are connections for them; returns when the next one is to be sent.
     fn send_due(&mut self, now: Instant) -> Result<Option<Instant>> {
-        while let Some(due) = self.turns.next(now) {
+        while let Some(due) = self.schedule.next_due(now) {
             if due > now {
                 return Ok(Some(due));
             }
@@ -177,39 +177,39 @@ impl<'a> Worker<'a> {
 
     fn send(&mut self, at: usize, scheduled: Instant) -> Result<()> {
         let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
-        self.plan.request.number(&mut connection.request, self.turns.next);
-        self.turns.next += self.turns.threads;
-        self.under_way += 1;
+        self.plan.request.number(&mut connection.request, self.schedule.next_position);
+        self.schedule.next_position += self.schedule.threads;
+        self.in_flight += 1;
         connection.scheduled = Some(scheduled);
         connection.unsent = connection.request.len();
-        if connection.flush() { Ok(()) } else { self.ended(at) }
+        if connection.flush() { Ok(()) } else { self.reconnect(at) }
     }
 
     /// Something can be read from or written to a connection.
-    fn ready(&mut self, at: usize) -> Result<()> {
+    fn on_ready(&mut self, at: usize) -> Result<()> {
         let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
         if !connection.flush() {
-            return self.ended(at);
+            return self.reconnect(at);
         }
         loop {
-            let read = match connection.stream.read(&mut self.chunk) {
-                Ok(0) => return self.ended(at),
+            let read = match connection.stream.read(&mut self.read_buffer) {
+                Ok(0) => return self.reconnect(at),
                 Ok(read) => read,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(_) => return self.ended(at),
+                Err(_) => return self.reconnect(at),
             };
-            let status = connection.answer.take(self.chunk.get(..read).unwrap_or_default())?;
+            let status = connection.parser.feed(self.read_buffer.get(..read).unwrap_or_default())?;
             let Some(scheduled) = connection.scheduled.take_if(|_| status.is_some()) else { continue };
             let now = Instant::now();
-            self.under_way -= 1;
-            self.news += 1;
+            self.in_flight -= 1;
+            self.uncounted_answers += 1;
             *self.run.statuses.entry(status.unwrap_or_default()).or_default() += 1;
-            if scheduled >= self.turns.measured_from() {
+            if scheduled >= self.schedule.measured_from() {
                 self.run.latency.saturating_record(u64::try_from((now - scheduled).as_micros())?);
             }
             self.last_answer = now;
             // The answer is whole and no other was asked for: there is nothing left to read.
-            return match self.turns.next(now) {
+            return match self.schedule.next_due(now) {
                 Some(due) if due <= now => self.send(at, due),
                 _ => {
                     self.idle.push(at);
@@ -220,14 +220,14 @@ impl<'a> Worker<'a> {
     }
 
     /// The server has closed a connection: it is opened again, unless nobody listens any more.
-    fn ended(&mut self, at: usize) -> Result<()> {
-        let stream = self.stream(at);
+    fn reconnect(&mut self, at: usize) -> Result<()> {
+        let stream = self.open_stream(at);
         let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
-        connection.answer = Answer::default();
+        connection.parser = ResponseParser::default();
         connection.unsent = 0;
         let asked = connection.scheduled.take().is_some();
         self.run.lost += u64::from(asked);
-        self.under_way -= usize::from(asked);
+        self.in_flight -= usize::from(asked);
         match stream {
             Ok(stream) => {
                 connection.stream = stream;
@@ -236,13 +236,13 @@ impl<'a> Worker<'a> {
                 }
             }
             // The run ends here; what is still under way on other connections is waited for.
-            Err(_) => self.turns.until = Until::Count(0),
+            Err(_) => self.schedule.until = StopCondition::Count(0),
         }
         Ok(())
     }
 }
 
-impl Connection {
+impl LoadConnection {
     /// Hands the socket what is left of the request; false when it takes nothing any more.
     fn flush(&mut self) -> bool {
         while self.unsent > 0 {

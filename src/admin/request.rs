@@ -14,19 +14,19 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::declare::Object;
+use crate::declare::ExportedObject;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
-use crate::domain::edit::{Edit, UniqueField};
-use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
-use crate::domain::text::{Failures, Name, Tags};
+use crate::domain::check_edit::{CheckEdit, UniqueField};
+use crate::domain::maintenance_window::WindowTimesInput;
+use crate::domain::project::{ChannelName, KeyAccess, KeyLabel, ProjectName};
+use crate::domain::text::{FailureThreshold, Name, Tags};
 use crate::domain::user::{Membership, PasswordHash, UserName};
-use crate::domain::window::GivenTimes;
 use crate::password;
-use channel::{ChannelRow, DeliveryRow, MemberTestRow, OfChannel, TestRow};
+use channel::{ChannelAction, ChannelRow, DeliveryRow, MemberTestRow, TestRow};
 use check::{AlertingRow, CheckRow, FlipRow, PingRow};
 use declare::{ChangeRow, ConflictRow};
 use import::{ImportRequest, ImportRow};
-use user::{Granted, LinkRow, OfUser, UserRow};
+use user::{GrantRow, LinkRow, UserAction, UserRow};
 use window::WindowRow;
 
 /// What is asked for. A project is named by its name or UUID, a channel by its UUID or, if it is the only
@@ -34,7 +34,7 @@ use window::WindowRow;
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", rename_all_fields = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs, reason = "fields are named like the flags of the command line, where each is explained")]
-pub enum Request {
+pub enum AdminRequest {
     /// Makes a project; answered with its UUID.
     CreateProject {
         #[serde(with = "form::project_name")]
@@ -58,7 +58,7 @@ pub enum Request {
     CreateKey {
         project: Option<String>,
         #[serde(with = "form::access")]
-        access: Access,
+        access: KeyAccess,
         #[serde(with = "form::key_label")]
         label: KeyLabel,
     },
@@ -90,7 +90,7 @@ pub enum Request {
     /// The channels of a project or of all, oldest first.
     ListChannels { project: Option<String>, show_settings: bool },
     /// Something about one channel.
-    OfChannel { project: Option<String>, channel: String, what: OfChannel },
+    OfChannel { project: Option<String>, channel: String, what: ChannelAction },
     /// The newest deliveries of a project, a channel, a check, or of all three, newest first.
     ListDeliveries { project: Option<String>, channel: Option<String>, check: Option<String>, failed: bool, limit: u32 },
     /// Has sent again what was given up; answered with the number under which it waits.
@@ -126,7 +126,7 @@ pub enum Request {
         #[serde(with = "window::tags")]
         tags: Tags,
         #[serde(with = "window::Times")]
-        times: GivenTimes,
+        times: WindowTimesInput,
     },
     /// The maintenance windows of a project or of all, oldest first.
     ListWindows { project: Option<String> },
@@ -136,26 +136,26 @@ pub enum Request {
     CreateCheck {
         project: Option<String>,
         #[serde(with = "check::edit")]
-        edit: Box<Edit>,
+        edit: Box<CheckEdit>,
         #[serde(with = "check::unique")]
         unique: Vec<UniqueField>,
     },
     /// The checks of a project or of all that have all of these tags and, unless none is named, one of these statuses, oldest first.
     ListChecks { project: Option<String>, tags: Vec<String>, statuses: Option<Vec<String>> },
     /// Something about one check.
-    OfCheck { project: Option<String>, check: String, what: OfCheck },
+    OfCheck { project: Option<String>, check: String, what: CheckAction },
     /// Makes a user; answered with its UUID or, if it has no password, with the link by which it chooses one.
     CreateUser {
         #[serde(with = "form::user_name")]
         name: UserName,
         #[serde(default, with = "form::optional_password_hash")]
         password: Option<PasswordHash>,
-        grant: Granted,
+        grant: GrantRow,
     },
     /// Every user, oldest first.
     ListUsers {},
     /// Something about one user, by its name or UUID.
-    OfUser { user: String, what: OfUser },
+    OfUser { user: String, what: UserAction },
     /// The link by which the first owner is made.
     SetupLink {},
 }
@@ -163,11 +163,11 @@ pub enum Request {
 /// What is asked about one check.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum OfCheck {
+pub enum CheckAction {
     /// It with all its fields.
     Show,
     /// A change; what is `None` stays.
-    Set(#[serde(with = "check::edit")] Box<Edit>),
+    Set(#[serde(with = "check::edit")] Box<CheckEdit>),
     /// That it is paused.
     Pause,
     /// That it is resumed.
@@ -182,7 +182,7 @@ pub enum OfCheck {
     Alerting {
         /// How often it has to fail until then.
         #[serde(with = "check::failures", default)]
-        after: Option<Failures>,
+        after: Option<FailureThreshold>,
         /// UUIDs, slugs or names of the checks that it depends on.
         #[serde(default)]
         parents: Option<Vec<String>>,
@@ -220,13 +220,13 @@ impl CheckLimit {
 /// What is answered. Lists are answered in pieces.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reply {
+pub enum AdminReply {
     /// It is done and there is nothing to tell.
     Done,
     /// The UUID of what was made.
     Made(Uuid),
     /// The key that was made.
-    MadeKey(MadeKey),
+    MadeKey(CreatedKeyRow),
     /// See [`Request::ListProjects`].
     Projects(Vec<ProjectRow>),
     /// See [`Request::ListKeys`].
@@ -241,7 +241,7 @@ pub enum Reply {
     Checks(Vec<CheckRow>),
     /// See [`OfCheck::Pings`].
     Pings(Vec<PingRow>),
-    /// See [`OfCheck::Flips`].
+    /// See [`OfCheck::FlipCache`].
     Flips(Vec<FlipRow>),
     /// See [`Request::ListDeliveries`].
     Deliveries(Vec<DeliveryRow>),
@@ -262,7 +262,7 @@ pub enum Reply {
     /// Why what a document declares cannot be; nothing was changed.
     Conflicts(Vec<ConflictRow>),
     /// See [`Request::Export`].
-    Objects(Vec<Object>),
+    Objects(Vec<ExportedObject>),
     /// The number of an import that has begun.
     ImportBegun(u64),
     /// What was imported is shown; it took the place of so many projects, in which so many checks were pinged or changed and so many pings
@@ -282,7 +282,7 @@ pub enum Reply {
     Refused(String),
 }
 
-impl Reply {
+impl AdminReply {
     /// Adds the next piece of a list to the first; a piece of something else is given back.
     pub(super) fn append(&mut self, next: Self) -> Result<(), Self> {
         match (self, next) {
@@ -334,7 +334,7 @@ impl Reply {
 
 /// A key that was made. An API key cannot be shown again.
 #[derive(Serialize, Deserialize)]
-pub struct MadeKey {
+pub struct CreatedKeyRow {
     /// What `key revoke` takes.
     pub id: u64,
     /// The key.
@@ -409,7 +409,7 @@ mod form {
         |name: &Option<ProjectName>| name.as_ref().map(|name| name.as_str().to_owned()),
         |text: Option<String>| { text.map(|text| ProjectName::parse(&text)).transpose() }
     );
-    text!(access, Access, |access: &Access| access.name(), |text: String| Access::parse(&text).ok_or("no such access"));
+    text!(access, KeyAccess, |access: &KeyAccess| access.name(), |text: String| KeyAccess::parse(&text).ok_or("no such access"));
     text!(key_label, KeyLabel, KeyLabel::as_str, |text: String| KeyLabel::parse(&text));
     text!(user_name, UserName, UserName::as_str, |text: String| UserName::parse(&text));
     text!(
@@ -442,7 +442,7 @@ mod form {
             settings.pairs().map(|(key, value)| (key.into(), value.into())).collect::<Vec<(String, String)>>()
         ),
         |(kind, pairs): (String, Vec<(String, String)>)| {
-            let kind = ChannelKind::named(&kind).ok_or("no such kind of channel")?;
+            let kind = ChannelKind::from_name(&kind).ok_or("no such kind of channel")?;
             ChannelSettings::parse(kind, pairs).map_err(|error| error.to_string())
         }
     );

@@ -5,46 +5,46 @@ use std::io::{self, BufReader, Read, Seek as _, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::{BackupError, beside, count};
-use crate::engine::Pace;
+use super::{BackupError, count_rows, path_with_suffix};
+use crate::engine::Throttle;
 use crate::store::NO_FOLLOW;
 
 /// What a compressed file begins with (RFC 8878, section 3.1.1).
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Fast, and already a quarter of what logs and rows take.
-const LEVEL: i32 = 3;
+const COMPRESSION_LEVEL: i32 = 3;
 /// Bytes after which what was written is synced. All of it at once would hold up for long what the database syncs on the same disk.
-const SYNCED_AT_ONCE: usize = 2 << 20;
+const SYNC_BYTES: usize = 2 << 20;
 /// How often the file under way is made, if others remove it meanwhile.
-const ATTEMPTS: usize = 3;
+const CREATE_ATTEMPTS: usize = 3;
 
 /// A file under way, as `<name>.partial`. It is removed unless it is kept.
 pub struct BackupFile {
     path: PathBuf,
     partial: PathBuf,
-    out: Option<Out>,
-    kept: bool,
+    out: Option<BackupOutput>,
+    is_kept: bool,
 }
 
-enum Out {
-    Plain(Synced),
-    Compressed(zstd::Encoder<'static, Synced>),
+enum BackupOutput {
+    Plain(SyncingFile),
+    Compressed(zstd::Encoder<'static, SyncingFile>),
 }
 
 /// A file that is synced some at a time.
-struct Synced {
+struct SyncingFile {
     file: File,
     /// Bytes that were written since.
-    unsynced: usize,
+    unsynced_bytes: usize,
 }
 
-impl Write for Synced {
+impl Write for SyncingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
-        self.unsynced += written;
-        if self.unsynced >= SYNCED_AT_ONCE {
+        self.unsynced_bytes += written;
+        if self.unsynced_bytes >= SYNC_BYTES {
             self.file.sync_data()?;
-            self.unsynced = 0;
+            self.unsynced_bytes = 0;
         }
         Ok(written)
     }
@@ -60,34 +60,34 @@ impl BackupFile {
     /// # Errors
     /// When the system refuses it, or another is being made there.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let partial = beside(path, ".partial");
+        let partial = path_with_suffix(path, ".partial");
         let file = create_locked(&partial)?;
-        let file = Synced { file, unsynced: 0 };
+        let file = SyncingFile { file, unsynced_bytes: 0 };
         let out = match path.extension() {
-            Some(extension) if extension == "zst" => Out::Compressed(zstd::Encoder::new(file, LEVEL)?),
-            _ => Out::Plain(file),
+            Some(extension) if extension == "zst" => BackupOutput::Compressed(zstd::Encoder::new(file, COMPRESSION_LEVEL)?),
+            _ => BackupOutput::Plain(file),
         };
-        Ok(Self { path: path.into(), partial, out: Some(out), kept: false })
+        Ok(Self { path: path.into(), partial, out: Some(out), is_kept: false })
     }
 
     /// Reads it again from its beginning, at this pace, and gives it its name. Bytes of the file, and how many rows are in it.
     ///
     /// # Errors
     /// When it cannot be written, or is not what was written.
-    pub fn keep(mut self, pace: &mut Pace<'_>) -> Result<(u64, u64), BackupError> {
-        let Synced { file, .. } = match self.out.take() {
-            Some(Out::Plain(file)) => file,
-            Some(Out::Compressed(encoder)) => encoder.finish()?,
+    pub fn verify_and_keep(mut self, pace: &mut Throttle<'_>) -> Result<(u64, u64), BackupError> {
+        let SyncingFile { file, .. } = match self.out.take() {
+            Some(BackupOutput::Plain(file)) => file,
+            Some(BackupOutput::Compressed(encoder)) => encoder.finish()?,
             None => return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
         };
         file.sync_all()?;
         // What has the name by now may be another file.
         let mut again = file.try_clone()?;
         again.rewind()?;
-        let rows = count(read(again)?, pace)?;
+        let rows = count_rows(read_backup(again)?, pace)?;
         let bytes = file.metadata()?.len();
         fs::rename(&self.partial, &self.path)?;
-        self.kept = true;
+        self.is_kept = true;
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(parent)?.sync_all()?;
         Ok((bytes, rows))
@@ -97,8 +97,8 @@ impl BackupFile {
 impl Write for BackupFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.out {
-            Some(Out::Plain(file)) => file.write(bytes),
-            Some(Out::Compressed(encoder)) => encoder.write(bytes),
+            Some(BackupOutput::Plain(file)) => file.write(bytes),
+            Some(BackupOutput::Compressed(encoder)) => encoder.write(bytes),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
@@ -111,7 +111,7 @@ impl Write for BackupFile {
 
 impl Drop for BackupFile {
     fn drop(&mut self) {
-        if !self.kept {
+        if !self.is_kept {
             // Nobody can be told; the next backup of the same name begins anew.
             let _ = fs::remove_file(&self.partial);
         }
@@ -121,7 +121,7 @@ impl Drop for BackupFile {
 /// Makes the file under way and locks it: another backup to the same name is not written into. What an earlier one left is removed. A file
 /// that was there is never written into: it may be somebody else's, who could then read what is written.
 fn create_locked(partial: &Path) -> io::Result<File> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..CREATE_ATTEMPTS {
         let options = |new| OpenOptions::new().read(true).write(true).create_new(new).mode(0o600).custom_flags(NO_FOLLOW).open(partial);
         match options(true) {
             Ok(file) => {
@@ -158,11 +158,11 @@ fn is_named(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// Compresses what is written into `out`.
-pub(super) fn compressed<W: Write>(
+pub(super) fn write_compressed<W: Write>(
     mut out: W,
     write: impl FnOnce(&mut zstd::Encoder<'_, &mut W>) -> Result<(), BackupError>,
 ) -> Result<(), BackupError> {
-    let mut encoder = zstd::Encoder::new(&mut out, LEVEL)?;
+    let mut encoder = zstd::Encoder::new(&mut out, COMPRESSION_LEVEL)?;
     write(&mut encoder)?;
     encoder.finish()?;
     Ok(out.flush()?)
@@ -172,15 +172,15 @@ pub(super) fn compressed<W: Write>(
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    read(File::open(path)?)
+pub fn open_backup(path: &Path) -> io::Result<Box<dyn Read>> {
+    read_backup(File::open(path)?)
 }
 
 /// Reads a backup, compressed or not.
 ///
 /// # Errors
 /// When nothing can be read.
-pub fn read(mut input: impl Read + 'static) -> io::Result<Box<dyn Read>> {
+pub fn read_backup(mut input: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let mut begin = Vec::new();
     (&mut input).take(ZSTD_MAGIC.len() as u64).read_to_end(&mut begin)?;
     let is_compressed = begin == ZSTD_MAGIC;
@@ -198,7 +198,7 @@ mod tests {
     fn what_lies_under_the_name_of_the_file_under_way_is_not_written_into() {
         let directory = tempfile::tempdir().unwrap();
         let (path, victim) = (directory.path().join("a.backup"), directory.path().join("victim"));
-        let partial = beside(&path, ".partial");
+        let partial = path_with_suffix(&path, ".partial");
         fs::write(&victim, b"somebody's").unwrap();
         symlink(&victim, &partial).unwrap();
         let refused = BackupFile::create(&path).err().unwrap();

@@ -9,157 +9,157 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{About, BackupError};
-use crate::store::Rows;
+use super::{BackupError, BackupInfo};
+use crate::store::TableRows;
 
 /// What every backup begins with; the number is that of the format.
 const MAGIC: &[u8] = b"overdue backup 1\n";
 /// What every backup of every format begins with.
-const ANY_MAGIC: &[u8] = b"overdue backup ";
+const MAGIC_PREFIX: &[u8] = b"overdue backup ";
 /// Bytes before what a frame holds.
-const HEAD: usize = 8;
+const FRAME_HEADER_BYTES: usize = 8;
 /// Bytes of the longest frame: see [limits](crate::docs::limits).
-const MOST_BYTES: usize = 128 << 20;
+const MAX_FRAME_BYTES: usize = 128 << 20;
 
-const KIND_ABOUT: u8 = 0;
+const KIND_INFO: u8 = 0;
 const KIND_ROWS: u8 = 1;
 const KIND_END: u8 = 2;
 
 #[derive(Serialize, Deserialize)]
-struct AboutForm {
+struct BackupInfoRow {
     made: String,
     release: String,
 }
 
 /// Writes a stream.
-pub(super) struct Writer<W> {
+pub(super) struct BackupWriter<W> {
     out: W,
     hash: Sha256,
     frame: Vec<u8>,
 }
 
-impl<W: Write> Writer<W> {
-    pub(super) fn begin(out: W, about: &About) -> io::Result<Self> {
+impl<W: Write> BackupWriter<W> {
+    pub(super) fn begin(out: W, about: &BackupInfo) -> io::Result<Self> {
         let mut writer = Self { out, hash: Sha256::new(), frame: Vec::new() };
-        writer.write(MAGIC)?;
-        let about = AboutForm { made: about.made.clone(), release: about.release.clone() };
-        writer.frame(KIND_ABOUT, &[&serde_json::to_vec(&about)?])?;
+        writer.write_hashed(MAGIC)?;
+        let about = BackupInfoRow { made: about.begun.clone(), release: about.release.clone() };
+        writer.write_frame(KIND_INFO, &[&serde_json::to_vec(&about)?])?;
         Ok(writer)
     }
 
-    pub(super) fn put(&mut self, rows: &Rows<'_>) -> io::Result<()> {
+    pub(super) fn write_rows(&mut self, rows: &TableRows<'_>) -> io::Result<()> {
         let name = rows.table().as_bytes();
         // Tables have short names.
-        self.frame(KIND_ROWS, &[&[name.len() as u8], name, rows.bytes()])
+        self.write_frame(KIND_ROWS, &[&[name.len() as u8], name, rows.bytes()])
     }
 
     /// Ends it, and gives back what it was written to.
-    pub(super) fn end(mut self) -> io::Result<W> {
+    pub(super) fn finish(mut self) -> io::Result<W> {
         let hash = self.hash.clone().finalize();
-        self.frame(KIND_END, &[hash.as_slice()])?;
+        self.write_frame(KIND_END, &[hash.as_slice()])?;
         Ok(self.out)
     }
 
-    fn frame(&mut self, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
+    fn write_frame(&mut self, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
-        frame.extend_from_slice(&[0; HEAD]);
+        frame.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
         frame.push(kind);
         parts.iter().for_each(|part| frame.extend_from_slice(part));
-        if let Some((head, held)) = frame.split_first_chunk_mut::<HEAD>() {
+        if let Some((head, held)) = frame.split_first_chunk_mut::<FRAME_HEADER_BYTES>() {
             // A row is far below 4 GiB.
             let (len, sum) = ((held.len() as u32).to_le_bytes(), crc32fast::hash(held).to_le_bytes());
             head.iter_mut().zip(len.into_iter().chain(sum)).for_each(|(byte, of)| *byte = of);
         }
-        self.write(&frame)?;
+        self.write_hashed(&frame)?;
         self.frame = frame;
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_hashed(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.hash.update(bytes);
         self.out.write_all(bytes)
     }
 }
 
 /// Reads a stream.
-pub(super) struct Reader<R> {
+pub(super) struct BackupReader<R> {
     input: R,
     hash: Sha256,
     frame: Vec<u8>,
-    about: About,
-    ended: bool,
+    info: BackupInfo,
+    is_finished: bool,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> BackupReader<R> {
     /// Reads what it says of itself.
     pub(super) fn begin(mut input: R) -> Result<Self, BackupError> {
         let mut magic = vec![0; MAGIC.len()];
         let begins = input.read_exact(&mut magic);
         match begins {
             Ok(()) if magic == MAGIC => {}
-            Ok(()) if magic.starts_with(ANY_MAGIC) => {
-                return Err(damaged("it is a backup of a newer release: restore it with that one or a newer one"));
+            Ok(()) if magic.starts_with(MAGIC_PREFIX) => {
+                return Err(damage_error("it is a backup of a newer release: restore it with that one or a newer one"));
             }
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
             // Of a compressed one nothing can be read before some of it is there: that is the error of the decoder.
-            Err(error) if error.get_ref().is_some() => return Err(damaged("it is cut short, or is still being written")),
-            _ => return Err(damaged("it is no backup of overdue")),
+            Err(error) if error.get_ref().is_some() => return Err(damage_error("it is cut short, or is still being written")),
+            _ => return Err(damage_error("it is no backup of overdue")),
         }
         let hash = Sha256::new_with_prefix(MAGIC);
-        let about = About { made: String::new(), release: String::new() };
-        let mut reader = Self { input, hash, frame: Vec::new(), about, ended: false };
-        let form = match reader.frame()? {
-            (KIND_ABOUT, held) => serde_json::from_slice::<AboutForm>(held).map_err(|_| damaged("it does not say what it is"))?,
-            _ => return Err(damaged("it does not say what it is")),
+        let about = BackupInfo { begun: String::new(), release: String::new() };
+        let mut reader = Self { input, hash, frame: Vec::new(), info: about, is_finished: false };
+        let form = match reader.read_frame()? {
+            (KIND_INFO, held) => serde_json::from_slice::<BackupInfoRow>(held).map_err(|_| damage_error("it does not say what it is"))?,
+            _ => return Err(damage_error("it does not say what it is")),
         };
-        reader.about = About { made: form.made, release: form.release };
+        reader.info = BackupInfo { begun: form.made, release: form.release };
         Ok(reader)
     }
 
-    pub(super) fn about(&self) -> &About {
-        &self.about
+    pub(super) fn info(&self) -> &BackupInfo {
+        &self.info
     }
 
     /// The next rows; `None` at its end, when all of it is what was written.
-    pub(super) fn next(&mut self) -> Result<Option<Rows<'_>>, BackupError> {
-        if self.ended {
+    pub(super) fn next_rows(&mut self) -> Result<Option<TableRows<'_>>, BackupError> {
+        if self.is_finished {
             return Ok(None);
         }
         let hash = self.hash.clone().finalize();
-        match self.frame()? {
+        match self.read_frame()? {
             (KIND_END, held) if held == hash.as_slice() => {
                 if self.input.read(&mut [0])? != 0 {
-                    return Err(damaged("something follows its end"));
+                    return Err(damage_error("something follows its end"));
                 }
-                self.ended = true;
+                self.is_finished = true;
                 Ok(None)
             }
-            (KIND_END, _) => Err(damaged("its checksum is wrong: frames are missing or stand in another order")),
-            (KIND_ROWS, _) => self.rows().map(Some).ok_or_else(|| damaged("it holds rows that cannot be read")),
-            (kind, _) => Err(damaged(&format!("it has a frame of the kind {kind}, which this release does not know"))),
+            (KIND_END, _) => Err(damage_error("its checksum is wrong: frames are missing or stand in another order")),
+            (KIND_ROWS, _) => self.frame_rows().map(Some).ok_or_else(|| damage_error("it holds rows that cannot be read")),
+            (kind, _) => Err(damage_error(&format!("it has a frame of the kind {kind}, which this release does not know"))),
         }
     }
 
     /// The rows in the frame.
-    fn rows(&self) -> Option<Rows<'_>> {
+    fn frame_rows(&self) -> Option<TableRows<'_>> {
         let (len, rest) = self.frame.get(1..)?.split_first()?;
         let (table, rows) = rest.split_at_checked(usize::from(*len))?;
-        Rows::read(std::str::from_utf8(table).ok()?, rows)
+        TableRows::read(std::str::from_utf8(table).ok()?, rows)
     }
 
     /// The next frame: its kind and what it holds.
-    fn frame(&mut self) -> Result<(u8, &[u8]), BackupError> {
+    fn read_frame(&mut self) -> Result<(u8, &[u8]), BackupError> {
         let cut = |error: io::Error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => damaged("it has no end: it was cut, or is still being written"),
+            io::ErrorKind::UnexpectedEof => damage_error("it has no end: it was cut, or is still being written"),
             _ => error.into(),
         };
-        let mut head = [0; HEAD];
+        let mut head = [0; FRAME_HEADER_BYTES];
         self.input.read_exact(&mut head).map_err(cut)?;
         let [a, b, c, d, e, f, g, h] = head;
         let (len, sum) = (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]));
-        if len == 0 || len > MOST_BYTES {
-            return Err(damaged("it is damaged: a frame cannot be that long"));
+        if len == 0 || len > MAX_FRAME_BYTES {
+            return Err(damage_error("it is damaged: a frame cannot be that long"));
         }
         self.frame.clear();
         // It grows with what there is, whatever the length says.
@@ -168,15 +168,15 @@ impl<R: Read> Reader<R> {
             return Err(cut(io::ErrorKind::UnexpectedEof.into()));
         }
         if crc32fast::hash(&self.frame) != sum {
-            return Err(damaged("it is damaged: the checksum of a frame is wrong"));
+            return Err(damage_error("it is damaged: the checksum of a frame is wrong"));
         }
         self.hash.update(head);
         self.hash.update(&self.frame);
-        self.frame.split_first().map(|(kind, held)| (*kind, held)).ok_or_else(|| damaged("it is damaged: a frame is empty"))
+        self.frame.split_first().map(|(kind, held)| (*kind, held)).ok_or_else(|| damage_error("it is damaged: a frame is empty"))
     }
 }
 
-fn damaged(reason: &str) -> BackupError {
+fn damage_error(reason: &str) -> BackupError {
     BackupError::Damaged(reason.into())
 }
 
@@ -184,25 +184,25 @@ fn damaged(reason: &str) -> BackupError {
 mod tests {
     use super::*;
 
-    fn about() -> About {
-        About { made: "2026-11-20T10:00:00+00:00".into(), release: "1".into() }
+    fn about() -> BackupInfo {
+        BackupInfo { begun: "2026-11-20T10:00:00+00:00".into(), release: "1".into() }
     }
 
     /// Key and value of 4 bytes each.
     const ROW: [u8; 16] = [4, 0, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
 
     fn written() -> Vec<u8> {
-        let mut stream = Writer::begin(Vec::new(), &about()).unwrap();
+        let mut stream = BackupWriter::begin(Vec::new(), &about()).unwrap();
         for table in ["pings", "bodies"] {
-            stream.put(&Rows::read(table, &[ROW, ROW].concat()).unwrap()).unwrap();
+            stream.write_rows(&TableRows::read(table, &[ROW, ROW].concat()).unwrap()).unwrap();
         }
-        stream.end().unwrap()
+        stream.finish().unwrap()
     }
 
     fn read(bytes: &[u8]) -> Result<Vec<String>, BackupError> {
-        let mut reader = Reader::begin(bytes)?;
-        let mut found = vec![reader.about().made.clone()];
-        while let Some(rows) = reader.next()? {
+        let mut reader = BackupReader::begin(bytes)?;
+        let mut found = vec![reader.info().begun.clone()];
+        while let Some(rows) = reader.next_rows()? {
             found.push(format!("{} {}", rows.table(), rows.iter().count()));
         }
         Ok(found)
@@ -224,12 +224,12 @@ mod tests {
         }
         assert!(read(&[&whole[..], b"x"].concat()).is_err());
         // A frame that is missing, and two that changed their places: each is sound by itself.
-        let mut stream = Writer::begin(Vec::new(), &about()).unwrap();
+        let mut stream = BackupWriter::begin(Vec::new(), &about()).unwrap();
         let begin = stream.out.len();
-        stream.put(&Rows::read("pings", &ROW).unwrap()).unwrap();
+        stream.write_rows(&TableRows::read("pings", &ROW).unwrap()).unwrap();
         let end = stream.out.len();
-        stream.put(&Rows::read("bodies", &ROW).unwrap()).unwrap();
-        let (end_of_second, whole) = (stream.out.len(), stream.end().unwrap());
+        stream.write_rows(&TableRows::read("bodies", &ROW).unwrap()).unwrap();
+        let (end_of_second, whole) = (stream.out.len(), stream.finish().unwrap());
         assert!(read(&whole).is_ok());
         let parts = [&whole[..begin], &whole[begin..end], &whole[end..end_of_second], &whole[end_of_second..]];
         for order in [&[0, 2, 3][..], &[0, 2, 1, 3], &[0, 1, 1, 2, 3]] {
@@ -242,8 +242,8 @@ mod tests {
     fn a_compressed_one_that_is_cut_is_told_apart_from_other_files() {
         let whole = zstd::encode_all(&written()[..], 3).unwrap();
         let cut = whole.get(..12).unwrap().to_vec();
-        let input = super::super::file::read(io::Cursor::new(cut)).unwrap();
-        let told = Reader::begin(input).err().unwrap().to_string();
+        let input = super::super::file::read_backup(io::Cursor::new(cut)).unwrap();
+        let told = BackupReader::begin(input).err().unwrap().to_string();
         assert!(told.contains("cut short"), "{told}");
     }
 

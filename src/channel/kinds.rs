@@ -33,47 +33,47 @@ mod zulip;
 
 use std::time::Duration;
 
-use crate::channel::Pace;
-use crate::channel::alert::{Alert, Attempt, Severity};
-use crate::channel::answer::{Response, Verdict};
-use crate::channel::outgoing::{Request, Step};
-use crate::channel::render::{self, Dialect, Limit, Show};
+use crate::channel::SendRate;
+use crate::channel::alert::{Alert, AlertSeverity, SendAttempt};
+use crate::channel::render::{self, Dialect, LengthLimit, TextSections};
+use crate::channel::send_step::{ChannelRequest, SendStep};
+use crate::channel::transport_reply::{ChannelResponse, Verdict};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
-use crate::domain::moment::Moment;
+use crate::domain::timestamp::Timestamp;
 
 /// The requests that keep alerts alive.
-type Sustain = fn(&ChannelSettings, &[&Alert], Moment) -> Vec<Step>;
+type PrepareResend = fn(&ChannelSettings, &[&Alert], Timestamp) -> Vec<SendStep>;
 
 /// What a kind does. There is one of each, in a file of its own.
-pub(super) struct Sender {
+pub(super) struct ChannelSender {
     /// The name of the kind.
     name: &'static str,
     /// Whether what was refused can be sent in a plainer form.
     pub(super) has_plain_form: bool,
     /// How fast it may send to one destination.
-    pub(super) pace: fn(&ChannelSettings) -> Option<Pace>,
+    pub(super) send_rate: fn(&ChannelSettings) -> Option<SendRate>,
     /// What is to be sent; nothing: it does nothing about this alert.
-    pub(super) send: fn(&Call<'_>) -> Vec<Step>,
+    pub(super) send: fn(&SendContext<'_>) -> Vec<SendStep>,
     /// What keeps alive what would end by itself.
-    pub(super) sustain: Option<Sustain>,
+    pub(super) resend: Option<PrepareResend>,
     /// What an answer means.
-    pub(super) judge: fn(&Call<'_>, &Request, &Response, Moment) -> Verdict,
+    pub(super) judge: fn(&SendContext<'_>, &ChannelRequest, &ChannelResponse, Timestamp) -> Verdict,
 }
 
-impl Sender {
+impl ChannelSender {
     /// What the files of kinds begin with.
-    const BASE: Self = Self {
+    const DEFAULTS: Self = Self {
         name: "",
         has_plain_form: true,
-        pace: |_| None,
+        send_rate: |_| None,
         send: |_| Vec::new(),
-        sustain: None,
-        judge: |_, _, response, now| response.usual(now),
+        resend: None,
+        judge: |_, _, response, now| response.default_verdict(now),
     };
 }
 
 /// Every kind that there is, by name; a group is told by telling its members.
-const ALL: [&Sender; 29] = [
+const SENDERS: [&ChannelSender; 29] = [
     &alertmanager::ALERTMANAGER,
     &apprise::APPRISE,
     &call::CALL,
@@ -106,51 +106,51 @@ const ALL: [&Sender; 29] = [
 ];
 
 /// What a kind does; `None` for a group.
-pub(super) fn sender(kind: &ChannelKind) -> Option<&'static Sender> {
-    ALL.into_iter().find(|sender| sender.name == kind.name)
+pub(super) fn sender_for(kind: &ChannelKind) -> Option<&'static ChannelSender> {
+    SENDERS.into_iter().find(|sender| sender.name == kind.name)
 }
 
 /// So many at once, then one in each such number of seconds.
-const fn pace(burst: u32, seconds: u64) -> Option<Pace> {
-    Some(Pace { burst, refill: Duration::from_secs(seconds) })
+const fn rate(burst: u32, seconds: u64) -> Option<SendRate> {
+    Some(SendRate { burst, refill: Duration::from_secs(seconds) })
 }
 
 /// A channel, what it is to tell, and which try it is.
-pub(super) struct Call<'a> {
+pub(super) struct SendContext<'a> {
     pub(super) settings: &'a ChannelSettings,
     pub(super) alert: &'a Alert,
-    pub(super) attempt: &'a Attempt,
+    pub(super) attempt: &'a SendAttempt,
 }
 
-impl<'a> Call<'a> {
+impl<'a> SendContext<'a> {
     /// A setting.
     fn get(&self, key: &str) -> Option<&'a str> {
         self.settings.get(key)
     }
 
     /// A setting that the table makes sure of.
-    fn given(&self, key: &str) -> &'a str {
+    fn required(&self, key: &str) -> &'a str {
         self.get(key).unwrap_or_default()
     }
 
     /// A URL without a slash at its end.
-    fn base(&self, key: &str) -> &'a str {
-        self.given(key).trim_end_matches('/')
+    fn base_url(&self, key: &str) -> &'a str {
+        self.required(key).trim_end_matches('/')
     }
 
     /// The number that is set for the way it goes: `priority` or `priority-up`.
     fn priority(&self) -> Option<i64> {
-        let is_good = self.alert.is_up() || self.alert.severity == Severity::Good;
+        let is_good = self.alert.is_up() || self.alert.severity == AlertSeverity::Recovery;
         self.settings.number(if is_good { "priority-up" } else { "priority" })
     }
 
     /// The text of the alert.
-    fn text(&self, dialect: Dialect, show: Show, limit: Limit) -> String {
-        render::text(self.alert, self.attempt, dialect, show, limit)
+    fn text(&self, dialect: Dialect, show: TextSections, limit: LengthLimit) -> String {
+        render::render_text(self.alert, self.attempt, dialect, show, limit)
     }
 
     /// The title with its sign.
-    fn title(&self, limit: Limit) -> String {
-        render::title(self.alert, limit)
+    fn title(&self, limit: LengthLimit) -> String {
+        render::render_title(self.alert, limit)
     }
 }

@@ -3,36 +3,36 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::channel::outgoing::{Request, Shell, Step, encoded};
-use crate::channel::render::clean::one_line;
-use crate::channel::render::{Limit, Unit, cut};
+use crate::channel::render::sanitize::to_one_line;
+use crate::channel::render::{LengthLimit, LengthUnit, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep, ShellInvocation, percent_encode};
 use crate::domain::channel::{ChannelSettings, MASK};
 
 /// Characters of an answer, or of anything else that others wrote, that an error repeats.
-const EXCERPT: Limit = Limit(200, Unit::Chars);
+const EXCERPT_LIMIT: LengthLimit = LengthLimit(200, LengthUnit::Chars);
 /// Secrets shorter than this are not looked for in answers: they would hide ordinary words.
-const SHORTEST_SECRET: usize = 4;
+const MIN_SECRET_LENGTH: usize = 4;
 /// Segments of paths, values of queries and words of bodies shorter than this are ordinary words.
-const SHORTEST_PIECE: usize = 10;
+const MIN_TOKEN_LENGTH: usize = 10;
 /// Words of commands shorter than this are names of programs and files.
-const SHORTEST_OF_COMMAND: usize = 16;
+const MIN_COMMAND_TOKEN_LENGTH: usize = 16;
 
 /// A line of at most 200 characters.
-pub(super) fn excerpt(line: &str) -> String {
-    cut(line, EXCERPT)
+pub(super) fn redacted_excerpt(line: &str) -> String {
+    truncate_line(line, EXCERPT_LIMIT)
 }
 
 /// A text of others on one line, without the channel's secrets, in whatever spelling the step had them, and without what follows the host in
 /// its URLs: for some receivers that is all it takes to send.
-pub(super) fn redacted(text: &str, settings: &ChannelSettings, step: &Step) -> String {
-    let mut secrets = Secrets(Vec::new());
+pub(super) fn redacted(text: &str, settings: &ChannelSettings, step: &SendStep) -> String {
+    let mut secrets = RedactedSecrets(Vec::new());
     secrets.add_settings(settings);
     match step {
-        Step::Http(request) => secrets.add_request(request, settings),
-        Step::Command(shell) => secrets.add_command(shell),
-        Step::Mail(_) | Step::Unsendable(_) => {}
+        SendStep::Http(request) => secrets.add_request(request, settings),
+        SendStep::Command(shell) => secrets.add_command(shell),
+        SendStep::Mail(_) | SendStep::Unsendable(_) => {}
     }
-    let mut text = one_line(text);
+    let mut text = to_one_line(text);
     for secret in secrets.spellings() {
         text = text.replace(&secret, MASK);
     }
@@ -40,11 +40,11 @@ pub(super) fn redacted(text: &str, settings: &ChannelSettings, step: &Step) -> S
 }
 
 /// What is looked for.
-struct Secrets(Vec<String>);
+struct RedactedSecrets(Vec<String>);
 
-impl Secrets {
+impl RedactedSecrets {
     fn add(&mut self, secret: &str) {
-        if secret.len() >= SHORTEST_SECRET {
+        if secret.len() >= MIN_SECRET_LENGTH {
             self.0.push(secret.to_owned());
         }
     }
@@ -56,14 +56,14 @@ impl Secrets {
         }
         settings.urls().for_each(|url| self.add_url(url));
         // A topic of a public server is its password.
-        let topics = settings.pairs().filter(|(key, topic)| *key == "topic" && topic.len() >= SHORTEST_PIECE);
+        let topics = settings.pairs().filter(|(key, topic)| *key == "topic" && topic.len() >= MIN_TOKEN_LENGTH);
         topics.for_each(|(_, topic)| self.add(topic));
         for (_, body) in settings.pairs().filter(|(key, _)| *key == "body" || key.ends_with("-body")) {
             self.add_body(body);
         }
     }
 
-    fn add_request(&mut self, request: &Request, settings: &ChannelSettings) {
+    fn add_request(&mut self, request: &ChannelRequest, settings: &ChannelSettings) {
         let is_own =
             |name: &str| settings.pairs().any(|(key, _)| key.split_once("header.").is_some_and(|(_, own)| own.eq_ignore_ascii_case(name)));
         for (name, value) in &request.headers {
@@ -72,7 +72,7 @@ impl Secrets {
                 self.add_header(value);
             }
         }
-        if request.own_url {
+        if request.is_user_url {
             self.add_url(&request.url);
         }
     }
@@ -90,12 +90,12 @@ impl Secrets {
 
     /// Of a URL what follows the host, and each value of its query. With placeholders filled in, only the pieces between them are known.
     fn add_url(&mut self, url: &str) {
-        let Some(path) = url.splitn(4, '/').nth(3).filter(|path| url.contains("://") && path.len() >= SHORTEST_SECRET) else { return };
+        let Some(path) = url.splitn(4, '/').nth(3).filter(|path| url.contains("://") && path.len() >= MIN_SECRET_LENGTH) else { return };
         self.add(url);
         // The name of the host is no secret, also where the path repeats it: it is what an error is about.
         let host = url.split('/').nth(2).unwrap_or_default();
         let pieces = path.split(['/', '?', '&', '=', '#']);
-        let pieces = pieces.filter(|piece| piece.len() >= SHORTEST_PIECE && !piece.contains('$'));
+        let pieces = pieces.filter(|piece| piece.len() >= MIN_TOKEN_LENGTH && !piece.contains('$'));
         pieces.chain([path]).filter(|piece| !host.contains(piece)).for_each(|piece| self.add(piece));
         if let Some((_, query)) = url.split_once('?') {
             self.add_form(query.split('#').next().unwrap_or_default(), host);
@@ -119,13 +119,13 @@ impl Secrets {
             self.add_form(body, "");
         }
         let mut rest = body;
-        while let Some(start) = rest.find(is_of_token) {
+        while let Some(start) = rest.find(is_token_character) {
             let word = rest.get(start..).unwrap_or_default();
-            let end = word.find(|c| !is_of_token(c)).unwrap_or(word.len());
+            let end = word.find(|c| !is_token_character(c)).unwrap_or(word.len());
             let (is_placeholder, behind) =
                 (rest.get(..start).is_some_and(|before| before.ends_with('$')), word.get(end..).unwrap_or_default());
             let is_name = behind.strip_prefix(['"', '\'']).unwrap_or(behind).trim_start().starts_with([':', '=']);
-            if let Some(word) = word.get(..end).filter(|word| word.len() >= SHORTEST_PIECE && !is_placeholder && !is_name) {
+            if let Some(word) = word.get(..end).filter(|word| word.len() >= MIN_TOKEN_LENGTH && !is_placeholder && !is_name) {
                 self.add(word);
             }
             rest = behind;
@@ -152,13 +152,13 @@ impl Secrets {
     }
 
     /// Of a command its long words that look drawn by chance. A shell repeats a part of a command that it cannot read.
-    fn add_command(&mut self, shell: &Shell) {
+    fn add_command(&mut self, shell: &ShellInvocation) {
         let is_drawn = |word: &&str| {
-            word.len() >= SHORTEST_OF_COMMAND
+            word.len() >= MIN_COMMAND_TOKEN_LENGTH
                 && word.contains(|c: char| c.is_ascii_digit())
                 && word.contains(|c: char| c.is_ascii_alphabetic())
         };
-        shell.command.split(|c| !is_of_token(c)).filter(is_drawn).for_each(|word| self.add(word));
+        shell.command.split(|c| !is_token_character(c)).filter(is_drawn).for_each(|word| self.add(word));
     }
 
     /// Every spelling in which a receiver may repeat them, the longest first, so that no part of one stays.
@@ -167,7 +167,7 @@ impl Secrets {
         for secret in self.0 {
             let json = serde_json::to_string(&secret).unwrap_or_default();
             let json = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default().to_owned();
-            let percent = encoded(&secret, "");
+            let percent = percent_encode(&secret, "");
             let decoded = percent_encoding::percent_decode_str(&secret).decode_utf8_lossy().into_owned();
             let html = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
             let based = BASE64_STANDARD.encode(&secret);
@@ -181,10 +181,10 @@ impl Secrets {
                 html,
                 based,
             ]);
-            all.push(one_line(&secret));
+            all.push(to_one_line(&secret));
             all.push(secret);
         }
-        all.retain(|secret| secret.len() >= SHORTEST_SECRET);
+        all.retain(|secret| secret.len() >= MIN_SECRET_LENGTH);
         all.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         all.dedup();
         all
@@ -192,6 +192,6 @@ impl Secrets {
 }
 
 /// A character of a token, as far as tokens are one word.
-fn is_of_token(c: char) -> bool {
+fn is_token_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-.+/~".contains(c)
 }

@@ -1,27 +1,27 @@
 //! Templates of webhooks: placeholders are looked up in the template alone, and what a value contains is never filled in. Commands get the
-//! same values as variables of their environment: see [`Values::variables`].
+//! same values as variables of their environment: see [`Values::environment_variables`].
 
 use serde_json::{Value, json};
 
-use crate::channel::alert::{Alert, Attempt, PingFacts, Subject};
-use crate::channel::outgoing::{encoded, latin1};
-use crate::channel::render::{Dialect, Limit, OUTPUT_CHARS, Show, Unit, text};
-use crate::domain::check::Settings;
-use crate::domain::flip::Cause;
-use crate::domain::moment::{MICROS, Moment};
-use crate::domain::why;
+use crate::channel::alert::{Alert, AlertedCheck, PingFacts, SendAttempt};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, MAX_OUTPUT_CHARS, TextSections, render_text};
+use crate::channel::send_step::{encode_latin1, percent_encode};
+use crate::domain::check::CheckSettings;
+use crate::domain::explanation;
+use crate::domain::flip::FlipCause;
+use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 
 /// Bytes of `$TEXT` at most.
-const TEXT_LIMIT: Limit = Limit(8_000, Unit::Bytes);
+const TEXT_LIMIT: LengthLimit = LengthLimit(8_000, LengthUnit::Bytes);
 
 /// Maximum number of bytes of a URL or header with its placeholders filled in.
-const MOST_LINE: usize = 8 << 10;
+const MAX_LINE_BYTES: usize = 8 << 10;
 /// Maximum number of bytes of a body with its placeholders filled in.
-const MOST_BODY: usize = 1 << 20;
+const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// Where a template stands, which decides how values are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum TemplateTarget {
     /// In a URL: values are percent-encoded.
     Url,
     /// In the value of a header.
@@ -30,33 +30,33 @@ pub(super) enum Place {
     Body,
 }
 
-impl Place {
+impl TemplateTarget {
     /// Maximum number of bytes of a template once its placeholders are filled in.
-    fn most(self) -> usize {
+    fn max_bytes(self) -> usize {
         match self {
-            Self::Url | Self::Header => MOST_LINE,
-            Self::Body => MOST_BODY,
+            Self::Url | Self::Header => MAX_LINE_BYTES,
+            Self::Body => MAX_BODY_BYTES,
         }
     }
 }
 
 /// A template that is too long once its placeholders are filled in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct TooLong {
+pub(super) struct TemplateTooLong {
     /// Maximum number of bytes in such a place.
-    pub(super) most: usize,
+    pub(super) max_bytes: usize,
 }
 
 /// What the placeholders of one alert stand for.
-pub(super) struct Values<'a> {
+pub(super) struct TemplateValues<'a> {
     alert: &'a Alert,
-    attempt: &'a Attempt,
-    subject: &'a Subject,
+    attempt: &'a SendAttempt,
+    subject: &'a AlertedCheck,
 }
 
-impl<'a> Values<'a> {
+impl<'a> TemplateValues<'a> {
     /// The values of an alert; `None`: it is about no check.
-    pub(super) fn of(alert: &'a Alert, attempt: &'a Attempt) -> Option<Self> {
+    pub(super) fn for_alert(alert: &'a Alert, attempt: &'a SendAttempt) -> Option<Self> {
         alert.check.as_ref().map(|subject| Self { alert, attempt, subject })
     }
 
@@ -64,10 +64,10 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// When the value has more bytes than a header may have.
-    pub(super) fn header(&self, template: &str) -> Result<String, TooLong> {
-        let (value, most) = (latin1(&self.fill(template, Place::Header)?), Place::Header.most());
+    pub(super) fn fill_header(&self, template: &str) -> Result<String, TemplateTooLong> {
+        let (value, most) = (encode_latin1(&self.fill(template, TemplateTarget::Header)?), TemplateTarget::Header.max_bytes());
         // Every character is one byte on the wire.
-        if value.chars().count() > most { Err(TooLong { most }) } else { Ok(value) }
+        if value.chars().count() > most { Err(TemplateTooLong { max_bytes: most }) } else { Ok(value) }
     }
 
     /// Fills in the placeholders of a template. Text that is no placeholder stays. Stops as soon as the result is too long, so that no
@@ -75,14 +75,14 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// When the result has more bytes than such a place allows.
-    pub(super) fn fill(&self, template: &str, place: Place) -> Result<String, TooLong> {
-        let most = place.most();
-        let within = |filled: String| if filled.len() > most { Err(TooLong { most }) } else { Ok(filled) };
+    pub(super) fn fill(&self, template: &str, place: TemplateTarget) -> Result<String, TemplateTooLong> {
+        let most = place.max_bytes();
+        let within = |filled: String| if filled.len() > most { Err(TemplateTooLong { max_bytes: most }) } else { Ok(filled) };
         let mut filled = String::with_capacity(template.len());
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('$') {
             filled.push_str(before);
-            match self.placeholder(after, place) {
+            match self.match_placeholder(after, place) {
                 Some((length, value)) => {
                     filled.push_str(&value);
                     rest = after.get(length..).unwrap_or_default();
@@ -100,33 +100,34 @@ impl<'a> Values<'a> {
 
     /// The values that a command finds in its environment, by the names of the placeholders. Without NUL characters, which no environment
     /// holds, and each short enough for the limits of Linux (128 KiB a variable) and macOS (1 MiB in all).
-    pub(super) fn variables(&self) -> impl Iterator<Item = (String, String)> {
-        let named = COMMAND.into_iter().filter_map(|name| Some((name.to_owned(), variable(&self.value(name)?))));
-        let body = self.value("BODY").unwrap_or_default();
-        let start = body.ceil_char_boundary(body.len().saturating_sub(MOST_VARIABLE_BODY));
+    pub(super) fn environment_variables(&self) -> impl Iterator<Item = (String, String)> {
+        let named =
+            COMMAND_VARIABLES.into_iter().filter_map(|name| Some((name.to_owned(), environment_value(&self.placeholder_value(name)?))));
+        let body = self.placeholder_value("BODY").unwrap_or_default();
+        let start = body.ceil_char_boundary(body.len().saturating_sub(MAX_BODY_VARIABLE_BYTES));
         let body = body.get(start..).unwrap_or_default().replace('\0', "");
-        let tags = variable(self.settings().tags.as_str());
+        let tags = environment_value(self.settings().tags.as_str());
         let tags: Vec<_> = tags.split_whitespace().enumerate().map(|(place, tag)| (format!("TAG{}", place + 1), tag.to_owned())).collect();
         named.chain([("BODY".to_owned(), body)]).chain(tags)
     }
 
     /// The placeholder that a text begins with: the length of the longest name that there is, and its value as it is written there.
-    fn placeholder(&self, text: &str, place: Place) -> Option<(usize, String)> {
+    fn match_placeholder(&self, text: &str, place: TemplateTarget) -> Option<(usize, String)> {
         if let Some(number) = text.strip_prefix("TAG").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
             let digits = number.len() - number.trim_start_matches(|c: char| c.is_ascii_digit()).len();
             let number = number.get(..digits).filter(|digits| !digits.starts_with('0'))?.parse::<usize>().ok()?;
             let tag = self.settings().tags.iter().nth(number - 1)?;
-            return Some((3 + digits, written(tag.to_owned(), place, false)));
+            return Some((3 + digits, encode_value(tag.to_owned(), place, false)));
         }
-        let name = ALL.iter().filter(|name| text.starts_with(**name)).max_by_key(|name| name.len())?;
-        if name.starts_with("BODY") && place != Place::Body {
+        let name = PLACEHOLDERS.iter().filter(|name| text.starts_with(**name)).max_by_key(|name| name.len())?;
+        if name.starts_with("BODY") && place != TemplateTarget::Body {
             return None;
         }
         let plain = matches!(*name, "CODE" | "STATUS" | "SLUG" | "EXITSTATUS");
-        Some((name.len(), written(self.value(name)?, place, plain)))
+        Some((name.len(), encode_value(self.placeholder_value(name)?, place, plain)))
     }
 
-    fn settings(&self) -> &Settings {
+    fn settings(&self) -> &CheckSettings {
         &self.subject.facts.settings
     }
 
@@ -134,28 +135,28 @@ impl<'a> Values<'a> {
         self.subject.facts.last_ping.as_ref()
     }
 
-    fn value(&self, name: &str) -> Option<String> {
+    fn placeholder_value(&self, name: &str) -> Option<String> {
         let facts = &self.subject.facts;
         if let Some(name) = name.strip_suffix("_JSON").filter(|name| *name != "EVENT") {
-            return self.value(name).map(|value| ascii_json(&value));
+            return self.placeholder_value(name).map(|value| ascii_json(&value));
         }
         Some(match name {
             "CODE" => facts.uuid.to_string(),
             "STATUS" => self.alert.status().to_owned(),
-            "NOW" => stamp(self.alert.at),
+            "NOW" => format_timestamp(self.alert.at),
             "NAME" => self.settings().name.as_str().to_owned(),
             "SLUG" => self.settings().slug.as_str().to_owned(),
             "TAGS" => self.settings().tags.as_str().to_owned(),
             "JSON" => facts.json.clone()?,
             "BODY" => self.last_ping().map_or_else(String::new, |ping| String::from_utf8_lossy(&ping.body).into_owned()),
-            "EXITSTATUS" => self.last_ping().and_then(|ping| ping.exit).map_or_else(|| "-1".into(), |exit| exit.to_string()),
+            "EXITSTATUS" => self.last_ping().and_then(|ping| ping.exit_status).map_or_else(|| "-1".into(), |exit| exit.to_string()),
             "PROJECT" => facts.project.clone(),
             "REASON" => self.alert.reason.clone(),
             "DOWNTIME" => self.downtime_seconds().to_string(),
             "TITLE" => self.alert.title.clone(),
             "TEXT" => {
-                let show = Show { output: OUTPUT_CHARS, ..Show::BELOW_TITLE };
-                text(self.alert, self.attempt, Dialect::Plain, show, TEXT_LIMIT)
+                let show = TextSections { output: MAX_OUTPUT_CHARS, ..TextSections::BELOW_TITLE };
+                render_text(self.alert, self.attempt, Dialect::Plain, show, TEXT_LIMIT)
             }
             "LINK" => self.alert.link.clone().unwrap_or_default(),
             "EVENT_JSON" => self.event_json().to_string(),
@@ -165,7 +166,7 @@ impl<'a> Values<'a> {
 
     /// Seconds that the check was or has been down.
     pub(super) fn downtime_seconds(&self) -> i64 {
-        let seconds = |(from, until): (Moment, Option<Moment>)| until.unwrap_or(self.attempt.at).micros_since(from) / MICROS;
+        let seconds = |(from, until): (Timestamp, Option<Timestamp>)| until.unwrap_or(self.attempt.at).micros_since(from) / MICROS_PER_SEC;
         self.subject.downtime.map_or(0, seconds).max(0)
     }
 
@@ -174,32 +175,34 @@ impl<'a> Values<'a> {
         let (facts, settings) = (&self.subject.facts, self.settings());
         let last_ping = self.last_ping().map(|ping| {
             json!({
-                "at": stamp(ping.at),
+                "at": format_timestamp(ping.at),
                 "kind": ping.kind.name(),
                 "scheme": ping.scheme.name(),
-                "exit_status": ping.exit,
-                "duration": ping.took.map(|took| took / MICROS),
+                "exit_status": ping.exit_status,
+                "duration": ping.run_duration.map(|took| took / MICROS_PER_SEC),
                 "remote_addr": ping.from.map(|from| from.to_string()),
             })
         });
         let exit_status = match self.subject.cause {
-            Cause::Exit(status) => Some(status.get()),
+            FlipCause::ExitStatus(status) => Some(status.get()),
             _ => None,
         };
         let seconds = self.downtime_seconds();
-        let downtime =
-            self.subject.downtime.map(|(from, until)| json!({ "from": stamp(from), "until": until.map(stamp), "seconds": seconds }));
+        let downtime = self
+            .subject
+            .downtime
+            .map(|(from, until)| json!({ "from": format_timestamp(from), "until": until.map(format_timestamp), "seconds": seconds }));
         json!({
             "id": self.attempt.id,
             "event": self.alert.event.name(),
             "status": self.alert.status(),
-            "at": stamp(self.alert.at),
+            "at": format_timestamp(self.alert.at),
             "title": self.alert.title,
             "text": self.alert.lead,
-            "cause": why::word(self.subject.cause),
+            "cause": explanation::cause_name(self.subject.cause),
             "reason": self.alert.reason,
             "exit_status": exit_status,
-            "possible_duplicate": self.attempt.doubtful,
+            "possible_duplicate": self.attempt.may_be_duplicate,
             "project": facts.project,
             "check": {
                 "name": settings.name.as_str(),
@@ -207,13 +210,13 @@ impl<'a> Values<'a> {
                 "unique_key": facts.unique_key.to_string(),
                 "tags": settings.tags.iter().collect::<Vec<_>>(),
                 "desc": settings.desc.as_str(),
-                "expected": settings.in_words(),
+                "expected": settings.describe_schedule(),
                 "grace": settings.grace.get(),
                 "n_pings": facts.n_pings,
                 "failures": facts.failures,
             },
             "last_ping": last_ping,
-            "last_success": facts.last_success.map(stamp),
+            "last_success": facts.last_success.map(format_timestamp),
             "downtime": downtime,
             "link": self.alert.link,
         })
@@ -221,7 +224,7 @@ impl<'a> Values<'a> {
 }
 
 /// The names of placeholders, beside those of single tags.
-const ALL: [&str; 24] = [
+const PLACEHOLDERS: [&str; 24] = [
     "CODE",
     "STATUS",
     "NOW",
@@ -248,31 +251,31 @@ const ALL: [&str; 24] = [
     "EVENT_JSON",
 ];
 
-/// Placeholders that are variables of commands, beside `BODY` and those of single tags.
-const COMMAND: [&str; 5] = ["CODE", "STATUS", "NOW", "NAME", "TAGS"];
+/// Placeholders that are variables of commands, beside `AWAITING_BODY` and those of single tags.
+const COMMAND_VARIABLES: [&str; 5] = ["CODE", "STATUS", "NOW", "NAME", "TAGS"];
 
 /// Maximum number of bytes of a variable of a command.
-const MOST_VARIABLE: usize = 16 << 10;
-/// Maximum number of bytes of `BODY`; its end is kept.
-const MOST_VARIABLE_BODY: usize = 100 << 10;
+const MAX_VARIABLE_BYTES: usize = 16 << 10;
+/// Maximum number of bytes of `AWAITING_BODY`; its end is kept.
+const MAX_BODY_VARIABLE_BYTES: usize = 100 << 10;
 
 /// A value as a variable of an environment: without NUL characters, and cut to its beginning.
-pub(super) fn variable(value: &str) -> String {
-    value.get(..value.floor_char_boundary(MOST_VARIABLE)).unwrap_or_default().replace('\0', "")
+pub(super) fn environment_value(value: &str) -> String {
+    value.get(..value.floor_char_boundary(MAX_VARIABLE_BYTES)).unwrap_or_default().replace('\0', "")
 }
 
 /// A value as it is written in a place. A plain one holds nothing that would have to be encoded.
-fn written(value: String, place: Place, plain: bool) -> String {
+fn encode_value(value: String, place: TemplateTarget, plain: bool) -> String {
     match place {
-        Place::Url if !plain => encoded(&value, "/"),
-        Place::Url | Place::Header | Place::Body => value,
+        TemplateTarget::Url if !plain => percent_encode(&value, "/"),
+        TemplateTarget::Url | TemplateTarget::Header | TemplateTarget::Body => value,
     }
 }
 
 /// A moment as the API writes it.
-pub(super) fn stamp(moment: Moment) -> String {
+pub(super) fn format_timestamp(moment: Timestamp) -> String {
     let mut text = String::new();
-    moment.write_seconds(&mut text);
+    moment.write_rfc3339_secs(&mut text);
     text
 }
 

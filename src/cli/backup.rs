@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::data::as_owner;
-use super::shared::{Json, number};
-use super::{Failure, table};
+use super::common_args::{JsonFlag, number_parser};
+use super::data_directory::assume_owner;
+use super::{CliError, table};
 use crate::admin;
-use crate::backup::{self, About, BackupError, BackupFile, Intervals};
-use crate::domain::words::count;
-use crate::engine::{Beside, Pace};
+use crate::backup::{self, BackupError, BackupFile, BackupInfo, BackupSchedule};
+use crate::domain::formatting::format_count;
+use crate::engine::{ServerLocation, Throttle};
 use crate::random::Random;
-use crate::store::{FILE_NAME, Findings, Inspection, Medium, Progress, Store, StoreError, TableSize};
+use crate::store::{FILE_NAME, Inspection, InspectionReport, Medium, ProgressReporter, Store, StoreError, TableSize};
 
 #[derive(Args)]
 pub(super) struct BackupArgs {
@@ -32,16 +32,16 @@ pub(super) struct BackupFlags {
     backup_to: Option<PathBuf>,
 
     /// Time from one backup to the next, in minutes, hours or days: 30m, 12h, 1d
-    #[arg(long, env = "OVERDUE_BACKUP_EVERY", value_name = "TIME", default_value = "1d", value_parser = interval, requires = "backup_to")]
+    #[arg(long, env = "OVERDUE_BACKUP_EVERY", value_name = "TIME", default_value = "1d", value_parser = parse_interval, requires = "backup_to")]
     backup_every: Duration,
 
     /// How many backups are kept, the newest
-    #[arg(long, env = "OVERDUE_BACKUP_KEEP", value_name = "N", default_value_t = 7, value_parser = number::<u32>(1..=100_000), allow_negative_numbers = true, requires = "backup_to")]
+    #[arg(long, env = "OVERDUE_BACKUP_KEEP", value_name = "N", default_value_t = 7, value_parser = number_parser::<u32>(1..=100_000), allow_negative_numbers = true, requires = "backup_to")]
     backup_keep: u32,
 }
 
 /// A number of minutes, hours or days: at least a minute, at most a year.
-fn interval(text: &str) -> Result<Duration, &'static str> {
+fn parse_interval(text: &str) -> Result<Duration, &'static str> {
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).unwrap_or_default();
     let unit = match unit {
         "m" => 60,
@@ -54,9 +54,9 @@ fn interval(text: &str) -> Result<Duration, &'static str> {
 }
 
 impl BackupFlags {
-    pub(super) fn intervals(self) -> Option<Intervals> {
+    pub(super) fn backup_schedule(self) -> Option<BackupSchedule> {
         let directory = self.backup_to?;
-        Some(Intervals { directory, every: self.backup_every, keep: self.backup_keep as usize })
+        Some(BackupSchedule { directory, interval: self.backup_every, keep_newest: self.backup_keep as usize })
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) struct VerifyArgs {
     file: Option<PathBuf>,
 
     #[command(flatten)]
-    json: Json,
+    json: JsonFlag,
 }
 
 /// Whether it stands for standard input or output.
@@ -87,37 +87,37 @@ fn is_stream(file: &Path) -> bool {
 }
 
 /// What went wrong with a file.
-fn of_file(file: &Path) -> impl Fn(BackupError) -> Failure {
-    move |error| Failure::other(format!("{}: {error}", if is_stream(file) { "the backup".into() } else { file.display().to_string() }))
+fn file_error(file: &Path) -> impl Fn(BackupError) -> CliError {
+    move |error| CliError::other(format!("{}: {error}", if is_stream(file) { "the backup".into() } else { file.display().to_string() }))
 }
 
-fn open(file: &Path) -> Result<Box<dyn Read>, Failure> {
-    let opened = if is_stream(file) { backup::read(io::stdin()) } else { backup::open(file) };
-    opened.map_err(|error| of_file(file)(error.into()))
+fn open_backup(file: &Path) -> Result<Box<dyn Read>, CliError> {
+    let opened = if is_stream(file) { backup::read_backup(io::stdin()) } else { backup::open_backup(file) };
+    opened.map_err(|error| file_error(file)(error.into()))
 }
 
 /// Has the server, or the database if none runs, write a backup.
-fn taken(data: &Path, out: impl io::Write) -> Result<(), Failure> {
-    let _owner = as_owner(data)?;
-    backup::give_way();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
-    runtime.block_on(admin::backup(data, out)).map_err(|error| Failure::other(format!("no backup was made: {error}")))
+fn write_backup(data: &Path, out: impl io::Write) -> Result<(), CliError> {
+    let _owner = assume_owner(data)?;
+    backup::lower_thread_priority();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
+    runtime.block_on(admin::receive_backup(data, out)).map_err(|error| CliError::other(format!("no backup was made: {error}")))
 }
 
 impl BackupArgs {
     /// Makes a backup.
-    pub(super) fn run(&self, data: &Path) -> Result<(), Failure> {
+    pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
         let file = &*self.file;
         if is_stream(file) {
             if io::stdout().is_terminal() {
-                return Err(Failure::usage("a backup is not for a terminal: send it to a file or a pipe"));
+                return Err(CliError::usage("a backup is not for a terminal: send it to a file or a pipe"));
             }
-            return taken(data, io::stdout().lock());
+            return write_backup(data, io::stdout().lock());
         }
-        let mut out = BackupFile::create(file).map_err(|error| of_file(file)(error.into()))?;
-        taken(data, &mut out)?;
-        let beside = if admin::is_served(data) { Beside::Another } else { Beside::Nobody };
-        let (bytes, rows) = out.keep(&mut Pace::new(beside)).map_err(of_file(file))?;
+        let mut out = BackupFile::create(file).map_err(|error| file_error(file)(error.into()))?;
+        write_backup(data, &mut out)?;
+        let beside = if admin::is_server_running(data) { ServerLocation::OtherProcess } else { ServerLocation::NotRunning };
+        let (bytes, rows) = out.verify_and_keep(&mut Throttle::new(beside)).map_err(file_error(file))?;
         // The work is done, whether or not anybody reads about it.
         let _ = writeln!(io::stderr(), "overdue: a backup of {rows} rows is in {}: {bytes} bytes", file.display());
         Ok(())
@@ -126,16 +126,16 @@ impl BackupArgs {
 
 impl RestoreArgs {
     /// Makes a backup the database.
-    pub(super) fn run(&self, data: &Path) -> Result<(), Failure> {
-        if admin::is_served(data) {
-            return Err(Failure::other(StoreError::InUse(data.join(FILE_NAME))));
+    pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
+        if admin::is_server_running(data) {
+            return Err(CliError::other(StoreError::InUse(data.join(FILE_NAME))));
         }
-        let backup = open(&self.file)?;
-        let _owner = as_owner(data)?;
+        let backup = open_backup(&self.file)?;
+        let _owner = assume_owner(data)?;
         let restored = backup::restore(data, self.force, backup, &Random::System);
-        let About { made, .. } = restored.map_err(|error| match error {
-            BackupError::Store(error) => Failure::other(error),
-            error => of_file(&self.file)(error),
+        let BackupInfo { begun: made, .. } = restored.map_err(|error| match error {
+            BackupError::Store(error) => CliError::other(error),
+            error => file_error(&self.file)(error),
         })?;
         let _ = writeln!(io::stderr(), "overdue: {} was restored from the backup of {made}", data.join(FILE_NAME).display());
         Ok(())
@@ -144,78 +144,91 @@ impl RestoreArgs {
 
 impl VerifyArgs {
     /// Looks at all of a backup or of the database.
-    pub(super) fn run(&self, data: &Path) -> Result<(), Failure> {
+    pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
         let verified = match &self.file {
             Some(file) => {
-                let (about, findings) = backup::inspect(open(file)?).map_err(of_file(file))?;
-                Verified { path: file.clone(), about: Some(about), sound_pages: true, findings }
+                let (about, findings) = backup::inspect(open_backup(file)?).map_err(file_error(file))?;
+                VerifyReport { path: file.clone(), backup_info: Some(about), pages_are_sound: true, findings }
             }
             None => {
                 let path = data.join(FILE_NAME);
                 let (sound_pages, findings) = inspect_database(data, &path)?;
-                Verified { path, about: None, sound_pages, findings }
+                VerifyReport { path, backup_info: None, pages_are_sound: sound_pages, findings }
             }
         };
-        let shown = if self.json.json { table::lines(&[verified.json()]) } else { verified.show() };
-        shown.map_err(Failure::unwritten)?;
-        verified.judge()
+        let shown = if self.json.json { table::print_lines(&[verified.to_json()]) } else { verified.print() };
+        shown.map_err(CliError::output_failed)?;
+        verified.to_result()
     }
 }
 
 /// What was looked at, and what was found.
-struct Verified {
+struct VerifyReport {
     path: PathBuf,
     /// `None`: it is the database.
-    about: Option<About>,
-    sound_pages: bool,
-    findings: Findings,
+    backup_info: Option<BackupInfo>,
+    pages_are_sound: bool,
+    findings: InspectionReport,
 }
 
-impl Verified {
-    fn bytes_of_rows(&self) -> u64 {
+impl VerifyReport {
+    fn row_bytes(&self) -> u64 {
         self.findings.tables.values().map(|size| size.bytes).sum()
     }
 
     /// Bytes of the file, unless it was standard input.
-    fn bytes(&self) -> Option<u64> {
+    fn file_bytes(&self) -> Option<u64> {
         std::fs::metadata(&self.path).ok().map(|file| file.len())
     }
 
-    fn json(&self) -> String {
-        let Findings { schema, tables, sound_bodies, dead_pings, put_aside, wrong, told } = &self.findings;
+    fn to_json(&self) -> String {
+        let InspectionReport {
+            schema,
+            tables,
+            intact_bodies: sound_bodies,
+            dead_pings,
+            quarantined_rows: put_aside,
+            problem_count: wrong,
+            problems: told,
+        } = &self.findings;
         let size = |TableSize { rows, bytes }: &TableSize| serde_json::json!({ "rows": rows, "bytes": bytes });
         let tables: serde_json::Map<_, _> = tables.iter().map(|(name, table)| (name.clone(), size(table))).collect();
         serde_json::json!({
-            "path": self.path, "made": self.about.as_ref().map(|about| &about.made),
-            "release": self.about.as_ref().map(|about| &about.release), "schema": schema, "sound": self.judge().is_ok(),
-            "bytes": self.bytes(), "bytes_of_rows": self.bytes_of_rows(), "tables": tables, "sound_bodies": sound_bodies,
+            "path": self.path, "made": self.backup_info.as_ref().map(|about| &about.begun),
+            "release": self.backup_info.as_ref().map(|about| &about.release), "schema": schema, "sound": self.to_result().is_ok(),
+            "bytes": self.file_bytes(), "bytes_of_rows": self.row_bytes(), "tables": tables, "sound_bodies": sound_bodies,
             "dead_pings": dead_pings, "put_aside": put_aside, "wrong": wrong, "told": told,
         })
         .to_string()
     }
 
-    fn show(&self) -> io::Result<()> {
-        let Findings { schema, tables, sound_bodies, dead_pings, put_aside, told, .. } = &self.findings;
+    fn print(&self) -> io::Result<()> {
+        let InspectionReport {
+            schema, tables, intact_bodies: sound_bodies, dead_pings, quarantined_rows: put_aside, problems: told, ..
+        } = &self.findings;
         let cells = |(name, size): (&String, &TableSize)| [name.clone(), size.rows.to_string(), size.bytes.to_string()];
-        table::lines(&table::table(&["TABLE", "ROWS", "BYTES"], tables.iter().map(cells)))?;
-        let made = self.about.as_ref().map_or(String::new(), |About { made, release }| format!(", made {made} by release {release}"));
-        let bytes = self.bytes().map_or(String::new(), |bytes| format!(" in a file of {bytes} bytes"));
+        table::print_lines(&table::format_table(&["TABLE", "ROWS", "BYTES"], tables.iter().map(cells)))?;
+        let made = self
+            .backup_info
+            .as_ref()
+            .map_or(String::new(), |BackupInfo { begun: made, release }| format!(", made {made} by release {release}"));
+        let bytes = self.file_bytes().map_or(String::new(), |bytes| format!(" in a file of {bytes} bytes"));
         let mut words = vec![
-            format!("{}{made}: layout {schema}, {} bytes of rows{bytes}", self.path.display(), self.bytes_of_rows()),
+            format!("{}{made}: layout {schema}, {} bytes of rows{bytes}", self.path.display(), self.row_bytes()),
             match sound_bodies {
                 1 => "1 body of a ping matches its checksum".into(),
                 bodies => format!("{bodies} bodies of pings match their checksums"),
             },
         ];
         if *dead_pings > 0 {
-            let pings = count(usize::try_from(*dead_pings).unwrap_or(usize::MAX), "ping");
+            let pings = format_count(usize::try_from(*dead_pings).unwrap_or(usize::MAX), "ping");
             words.push(format!("{pings} beyond the log limits, which a server removes by and by"));
         }
         if *put_aside > 0 {
             let is = if *put_aside == 1 { "row is" } else { "rows are" };
             words.push(format!("{put_aside} {is} put aside, which a release could not read"));
         }
-        if self.judge().is_ok() {
+        if self.to_result().is_ok() {
             words.push("all of it can be read, and nothing is damaged".into());
         }
         for words in words.iter().chain(told) {
@@ -224,43 +237,43 @@ impl Verified {
         Ok(())
     }
 
-    fn judge(&self) -> Result<(), Failure> {
+    fn to_result(&self) -> Result<(), CliError> {
         let path = self.path.display();
-        match (self.findings.wrong, self.sound_pages) {
+        match (self.findings.problem_count, self.pages_are_sound) {
             (0, true) => Ok(()),
-            (0, false) => Err(Failure::other(format!("{path} has pages that make no sense"))),
-            (1, _) => Err(Failure::other(format!("{path} has 1 row that is damaged"))),
-            (wrong, _) => Err(Failure::other(format!("{path} has {wrong} rows that are damaged"))),
+            (0, false) => Err(CliError::other(format!("{path} has pages that make no sense"))),
+            (1, _) => Err(CliError::other(format!("{path} has 1 row that is damaged"))),
+            (wrong, _) => Err(CliError::other(format!("{path} has {wrong} rows that are damaged"))),
         }
     }
 }
 
 /// Looks at the database: all of its pages if no server runs, else the rows that the server gives.
-fn inspect_database(data: &Path, path: &Path) -> Result<(bool, Findings), Failure> {
-    let _owner = as_owner(data)?;
+fn inspect_database(data: &Path, path: &Path) -> Result<(bool, InspectionReport), CliError> {
+    let _owner = assume_owner(data)?;
     if matches!(path.try_exists(), Ok(false)) {
-        return Err(Failure::other(admin::AskError::NoDatabase(data.into())));
+        return Err(CliError::other(admin::AdminClientError::NoDatabase(data.into())));
     }
     let mut inspection = Inspection::default();
-    let inspected = match Store::inspect(&Medium::Directory(data.into()), &Progress::default(), &mut inspection) {
+    let inspected = match Store::inspect(&Medium::Directory(data.into()), &ProgressReporter::default(), &mut inspection) {
         // A snapshot of a file system.
         Err(error) if error.is_read_only() => {
-            Medium::unchanged(data).and_then(|medium| Store::inspect(&medium, &Progress::default(), &mut inspection))
+            Medium::read_only(data).and_then(|medium| Store::inspect(&medium, &ProgressReporter::default(), &mut inspection))
         }
         inspected => inspected,
     };
     match inspected {
-        Ok(sound) => return Ok((sound, inspection.end())),
+        Ok(sound) => return Ok((sound, inspection.finish())),
         Err(StoreError::InUse(_)) => {}
-        Err(error) => return Err(Failure::other(error)),
+        Err(error) => return Err(CliError::other(error)),
     }
-    let (reader, writer) = io::pipe().map_err(Failure::other)?;
+    let (reader, writer) = io::pipe().map_err(CliError::other)?;
     std::thread::scope(|scope| {
         let inspected = scope.spawn(move || backup::inspect(io::BufReader::new(reader)));
-        let taken = taken(data, writer);
-        let inspected = inspected.join().map_err(|_| Failure::other("the rows could not be looked at"))?;
+        let taken = write_backup(data, writer);
+        let inspected = inspected.join().map_err(|_| CliError::other("the rows could not be looked at"))?;
         taken?;
-        inspected.map(|(_, findings)| (true, findings)).map_err(Failure::other)
+        inspected.map(|(_, findings)| (true, findings)).map_err(CliError::other)
     })
 }
 
@@ -271,10 +284,10 @@ mod tests {
     #[test]
     fn intervals_are_minutes_hours_or_days() {
         for (text, secs) in [("1m", 60), ("90m", 5400), ("12h", 43_200), ("1d", 86_400), ("366d", 366 * 86_400)] {
-            assert_eq!(interval(text), Ok(Duration::from_secs(secs)), "{text}");
+            assert_eq!(parse_interval(text), Ok(Duration::from_secs(secs)), "{text}");
         }
         for text in ["", "d", "1", "0d", "-1d", "1.5h", "30s", "367d", "1 d", "1w", "999999999d", "1ž"] {
-            assert!(interval(text).is_err(), "{text}");
+            assert!(parse_interval(text).is_err(), "{text}");
         }
     }
 }

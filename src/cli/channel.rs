@@ -10,33 +10,33 @@ use clap::builder::{FalseyValueParser, PossibleValue, PossibleValuesParser, Type
 use clap::{ArgAction, Args, Subcommand};
 use uuid::Uuid;
 
-use super::outbound::OutboundFlags;
-use super::shared::{AnyProject, Json, OneProject, Yes, read_at_most};
-use super::{Failure, Question};
-use super::{reply, table};
-use crate::admin::channel::{ChannelRow, Chosen, MemberTestRow, OfChannel, RefusedRow, TestRow};
-use crate::admin::{Reply, Request};
+use super::common_args::{JsonFlag, ProjectFilter, TargetProject, YesFlag, read_limited};
+use super::outbound_flags::OutboundFlags;
+use super::{AdminCall, CliError};
+use super::{send_request, table};
+use crate::admin::channel::{ChannelAction, ChannelRow, CheckSelectionRow, MemberTestRow, RefusedRow, TestRow};
+use crate::admin::{AdminReply, AdminRequest};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::ChannelName;
-use assign::Checks;
-use kinds::Kinds;
+use assign::AssignedChecksArgs;
+use kinds::KindsArgs;
 
 /// Bytes of a file of settings: see [limits](crate::docs::limits).
-const MOST_SET: u64 = 1 << 20;
+const MAX_SETTINGS_FILE_BYTES: u64 = 1 << 20;
 
 #[derive(Subcommand)]
 pub(super) enum ChannelCommand {
     /// Make a channel and print its UUID
-    #[command(after_help = kinds::help() + "\n\n" + SENT_BY)]
-    Create(Box<Create>),
+    #[command(after_help = kinds::kinds_help() + "\n\n" + TEST_HELP)]
+    Create(Box<CreateChannelArgs>),
     #[command(flatten)]
-    Manage(Manage),
+    Manage(ManageChannelCommand),
     /// Show what kinds of channel there are and what can be set
-    Kinds(Kinds),
+    Kinds(KindsArgs),
 }
 
 /// What the flags for alerts are for.
-const SENT_BY: &str =
+const TEST_HELP: &str =
     "A test is sent by the server that runs, by its own flags. When none runs, this command sends it, by the flags for alerts above.";
 
 /// The exit status of a test.
@@ -45,12 +45,12 @@ const TEST_STATUS: &str =
 
 /// The flags of `create`.
 #[derive(Args)]
-pub(super) struct Create {
+pub(super) struct CreateChannelArgs {
     #[command(flatten)]
-    project: OneProject,
+    project: TargetProject,
 
     /// How it notifies
-    #[arg(long, env = "OVERDUE_KIND", value_parser = kind())]
+    #[arg(long, env = "OVERDUE_KIND", value_parser = kind_parser())]
     kind: &'static ChannelKind,
 
     /// Its name, which others may have too
@@ -58,18 +58,18 @@ pub(super) struct Create {
     name: ChannelName,
 
     #[command(flatten)]
-    settings: SettingsArgs,
+    settings: ChannelSettingsArgs,
 
     /// Checks that it is told about from now on: all there are in the project, or tag:TAG for those with a tag
-    #[arg(long, env = "OVERDUE_ASSIGN", value_name = "all|tag:TAG", value_parser = assign::at_creation)]
-    assign: Option<Chosen>,
+    #[arg(long, env = "OVERDUE_ASSIGN", value_name = "all|tag:TAG", value_parser = assign::parse_initial_checks)]
+    assign: Option<CheckSelectionRow>,
 
     /// Send a test to it
     #[arg(long, env = "OVERDUE_TEST", value_parser = FalseyValueParser::new())]
     test: bool,
 
     #[command(flatten)]
-    json: Json,
+    json: JsonFlag,
 
     #[command(flatten)]
     outbound: OutboundFlags,
@@ -77,53 +77,53 @@ pub(super) struct Create {
 
 /// What the admin door is asked.
 #[derive(Subcommand)]
-pub(super) enum Manage {
+pub(super) enum ManageChannelCommand {
     /// List the channels, and show which do not work
     List {
         #[command(flatten)]
-        project: AnyProject,
+        project: ProjectFilter,
 
         /// Show settings, with *** in place of secrets
         #[arg(long, env = "OVERDUE_SHOW_SETTINGS", value_parser = FalseyValueParser::new())]
         show_settings: bool,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Give a channel another name
     Rename {
         #[command(flatten)]
-        which: Which,
+        which: ChannelSelector,
 
         /// Its new name
         #[arg(value_parser = ChannelName::parse)]
         name: ChannelName,
     },
     /// Give a channel other settings, in place of all that it had or beside them
-    #[command(after_help = kinds::help() + "\n\n*** in place of a secret keeps the one that is stored.")]
+    #[command(after_help = kinds::kinds_help() + "\n\n*** in place of a secret keeps the one that is stored.")]
     Set {
         #[command(flatten)]
-        which: Which,
+        which: ChannelSelector,
 
         #[command(flatten)]
-        settings: SettingsArgs,
+        settings: ChannelSettingsArgs,
 
         /// Change only the settings that are given; the others stay
         #[arg(long, env = "OVERDUE_KEEP", value_parser = FalseyValueParser::new())]
         keep: bool,
     },
     /// Send a test to a channel, or to each channel of a group, and say what came of it; one that arrives enables the channel
-    #[command(after_help = format!("{SENT_BY}\n\n{TEST_STATUS}"))]
+    #[command(after_help = format!("{TEST_HELP}\n\n{TEST_STATUS}"))]
     Test {
         #[command(flatten)]
-        which: Which,
+        which: ChannelSelector,
 
         /// Whether to try what is sent when a check is down, or when it is up again
-        #[arg(long, env = "OVERDUE_EVENT", default_value = "down", value_parser = is_up(), action = ArgAction::Set)]
+        #[arg(long, env = "OVERDUE_EVENT", default_value = "down", value_parser = event_parser(), action = ArgAction::Set)]
         event: bool,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
 
         #[command(flatten)]
         outbound: Box<OutboundFlags>,
@@ -131,64 +131,64 @@ pub(super) enum Manage {
     /// Enable a channel
     Enable {
         #[command(flatten)]
-        which: Which,
+        which: ChannelSelector,
     },
     /// Disable a channel; alerts that wait for it are skipped
     Disable {
         #[command(flatten)]
-        which: Which,
+        which: ChannelSelector,
     },
     /// Notify a channel about checks
     Assign {
         #[command(flatten)]
-        which: Which,
+        which: ChannelSelector,
 
         #[command(flatten)]
-        checks: Checks,
+        checks: AssignedChecksArgs,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Stop notifying a channel about checks
     Unassign {
         #[command(flatten)]
-        which: Which,
+        which: ChannelSelector,
 
         #[command(flatten)]
-        checks: Checks,
+        checks: AssignedChecksArgs,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Delete a channel; checks are no longer assigned to it
     Delete {
         #[command(flatten)]
-        which: Which,
+        which: ChannelSelector,
 
         #[command(flatten)]
-        yes: Yes,
+        yes: YesFlag,
     },
 }
 
 #[derive(Args)]
-pub(super) struct Which {
+pub(super) struct ChannelSelector {
     /// Its UUID, or its name if no other channel has it
     channel: String,
 
     #[command(flatten)]
-    project: AnyProject,
+    project: ProjectFilter,
 }
 
-impl Which {
-    fn ask(self, what: OfChannel) -> Request {
-        Request::OfChannel { project: self.project.project, channel: self.channel, what }
+impl ChannelSelector {
+    fn request(self, what: ChannelAction) -> AdminRequest {
+        AdminRequest::OfChannel { project: self.project.project, channel: self.channel, what }
     }
 }
 
 #[derive(Args)]
-pub(super) struct SettingsArgs {
+pub(super) struct ChannelSettingsArgs {
     /// A setting of its kind; may be given several times, the variable holds one
-    #[arg(long, env = "OVERDUE_SET", hide_env_values = true, value_name = "KEY=VALUE", value_parser = setting)]
+    #[arg(long, env = "OVERDUE_SET", hide_env_values = true, value_name = "KEY=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
 
     /// File with more settings, one on each line, so that secrets stand in no command line
@@ -196,95 +196,102 @@ pub(super) struct SettingsArgs {
     set_file: Option<PathBuf>,
 }
 
-fn kind() -> impl clap::builder::TypedValueParser<Value = &'static ChannelKind> {
+fn kind_parser() -> impl clap::builder::TypedValueParser<Value = &'static ChannelKind> {
     let words = ChannelKind::ALL.map(|kind| PossibleValue::new(kind.name).aliases(kind.aliases));
-    PossibleValuesParser::new(words).try_map(|word| ChannelKind::named(&word).ok_or("no such kind"))
+    PossibleValuesParser::new(words).try_map(|word| ChannelKind::from_name(&word).ok_or("no such kind"))
 }
 
 /// Whether the event is that of a check that is up again.
-fn is_up() -> impl TypedValueParser<Value = bool> {
+fn event_parser() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["down", "up"]).map(|word| word == "up")
 }
 
-fn setting(text: &str) -> Result<(String, String), &'static str> {
+fn parse_setting(text: &str) -> Result<(String, String), &'static str> {
     text.split_once('=').map(|(key, value)| (key.into(), value.into())).ok_or("a setting is KEY=VALUE")
 }
 
-impl SettingsArgs {
-    fn pairs(self) -> Result<Vec<(String, String)>, Failure> {
+impl ChannelSettingsArgs {
+    fn into_pairs(self) -> Result<Vec<(String, String)>, CliError> {
         let mut pairs = self.set;
         if let Some(path) = self.set_file {
-            let told = |reason: String| Failure::usage(format!("cannot use the settings in {}: {reason}", path.display()));
-            let bytes = read_at_most(&path, MOST_SET).map_err(|error| told(error.to_string()))?;
+            let told = |reason: String| CliError::usage(format!("cannot use the settings in {}: {reason}", path.display()));
+            let bytes = read_limited(&path, MAX_SETTINGS_FILE_BYTES).map_err(|error| told(error.to_string()))?;
             let text = String::from_utf8(bytes).map_err(|error| told(error.to_string()))?;
             for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
-                pairs.push(setting(line).map_err(|reason| told(format!("line {}: {reason}", number + 1)))?);
+                pairs.push(parse_setting(line).map_err(|reason| told(format!("line {}: {reason}", number + 1)))?);
             }
         }
         Ok(pairs)
     }
 }
 
-impl Manage {
+impl ManageChannelCommand {
     /// What is asked.
-    pub(super) fn question(self) -> Result<Question, Failure> {
+    pub(super) fn into_call(self) -> Result<AdminCall, CliError> {
         Ok(match self {
-            Self::List { project: AnyProject { project }, show_settings, json: Json { json } } => {
-                Question::shown(Request::ListChannels { project, show_settings }, json)
+            Self::List { project: ProjectFilter { project }, show_settings, json: JsonFlag { json } } => {
+                AdminCall::new(AdminRequest::ListChannels { project, show_settings }, json)
             }
-            Self::Rename { which: Which { channel, project: AnyProject { project } }, name } => {
-                Request::SetChannel { project, channel, name: Some(name), settings: None, keep: false }.into()
+            Self::Rename { which: ChannelSelector { channel, project: ProjectFilter { project } }, name } => {
+                AdminRequest::SetChannel { project, channel, name: Some(name), settings: None, keep: false }.into()
             }
-            Self::Set { which: Which { channel, project: AnyProject { project } }, settings, keep } => {
-                Request::SetChannel { project, channel, name: None, settings: Some(settings.pairs()?), keep }.into()
+            Self::Set { which: ChannelSelector { channel, project: ProjectFilter { project } }, settings, keep } => {
+                AdminRequest::SetChannel { project, channel, name: None, settings: Some(settings.into_pairs()?), keep }.into()
             }
-            Self::Test { which, event: up, json: Json { json }, outbound } => {
-                Question { sending: Some(outbound.sending()?), ..Question::shown(which.ask(OfChannel::Test { up }), json) }
+            Self::Test { which, event: up, json: JsonFlag { json }, outbound } => AdminCall {
+                notifier_config: Some(outbound.notifier_config()?),
+                ..AdminCall::new(which.request(ChannelAction::Test { up }), json)
+            },
+            Self::Enable { which } => which.request(ChannelAction::Enable).into(),
+            Self::Disable { which } => which.request(ChannelAction::Disable).into(),
+            Self::Assign { which, checks, json: JsonFlag { json } } => {
+                AdminCall::new(which.request(ChannelAction::Assign(checks.into())), json)
             }
-            Self::Enable { which } => which.ask(OfChannel::Enable).into(),
-            Self::Disable { which } => which.ask(OfChannel::Disable).into(),
-            Self::Assign { which, checks, json: Json { json } } => Question::shown(which.ask(OfChannel::Assign(checks.into())), json),
-            Self::Unassign { which, checks, json: Json { json } } => Question::shown(which.ask(OfChannel::Unassign(checks.into())), json),
-            Self::Delete { which: Which { channel, project: AnyProject { project } }, yes: Yes { yes } } => {
+            Self::Unassign { which, checks, json: JsonFlag { json } } => {
+                AdminCall::new(which.request(ChannelAction::Unassign(checks.into())), json)
+            }
+            Self::Delete { which: ChannelSelector { channel, project: ProjectFilter { project } }, yes: YesFlag { yes } } => {
                 let deletes = (!yes).then(|| format!("the channel {channel:?}"));
-                Question { deletes, ..Request::DeleteChannel { project, channel }.into() }
+                AdminCall { deletion_target: deletes, ..AdminRequest::DeleteChannel { project, channel }.into() }
             }
         })
     }
 }
 
-impl Create {
+impl CreateChannelArgs {
     /// Makes the channel and prints its UUID, then assigns checks and sends a test. What is said of these goes to standard error, so that
     /// whoever reads the UUID finds it alone.
-    pub(super) fn run(self, data: &Path) -> Result<(), Failure> {
-        let Self { project: OneProject { project }, kind, name, settings, assign, test, json: Json { json }, outbound } = self;
-        let channels = Request::ListChannels { project: project.clone(), show_settings: false };
-        let settings = ChannelSettings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        let Self { project: TargetProject { project }, kind, name, settings, assign, test, json: JsonFlag { json }, outbound } = self;
+        let channels = AdminRequest::ListChannels { project: project.clone(), show_settings: false };
+        let settings = ChannelSettings::parse(kind, settings.into_pairs()?).map_err(CliError::usage)?;
         // Flags that are wrong are told before anything is made.
-        let sending = test.then(|| outbound.sending()).transpose()?;
+        let sending = test.then(|| outbound.notifier_config()).transpose()?;
         let warnings = settings.warnings();
         let (kind, called) = (kind.name, name.as_str().to_owned());
-        let Reply::Made(uuid) = reply(data, Request::CreateChannel { project, name, settings }, None)? else { return Ok(()) };
-        table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json).map_err(Failure::unwritten)?;
-        warn(&warnings);
+        let AdminReply::Made(uuid) = send_request(data, AdminRequest::CreateChannel { project, name, settings }, None)? else {
+            return Ok(());
+        };
+        table::print_created(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json).map_err(CliError::output_failed)?;
+        print_warnings(&warnings);
         // The channel is made, whether or not it and the others can be listed.
-        if let Ok(Reply::Channels(rows)) = reply(data, channels, None) {
+        if let Ok(AdminReply::Channels(rows)) = send_request(data, channels, None) {
             // Only a server that runs knows its flags.
             if let Some(row) = rows.iter().find(|row| row.uuid == uuid && row.status == CANNOT_DELIVER) {
-                let _ = writeln!(io::stderr(), "it cannot deliver yet: {}", table::clean(row.last_error.as_deref().unwrap_or_default()));
+                let _ = writeln!(io::stderr(), "it cannot deliver yet: {}", table::sanitize(row.last_error.as_deref().unwrap_or_default()));
             }
-            warn(twins(&rows, uuid, kind, &called).as_slice());
+            print_warnings(duplicate_warning(&rows, uuid, kind, &called).as_slice());
         }
-        let ask = |what| Request::OfChannel { project: None, channel: uuid.to_string(), what };
+        let ask = |what| AdminRequest::OfChannel { project: None, channel: uuid.to_string(), what };
         if let Some(chosen) = assign
-            && let Reply::Assigned(count) = reply(data, ask(OfChannel::Assign(chosen)), None)?
+            && let AdminReply::Assigned(count) = send_request(data, ask(ChannelAction::Assign(chosen)), None)?
         {
-            let _ = writeln!(io::stderr(), "{}", assigned(count));
+            let _ = writeln!(io::stderr(), "{}", assignment_message(count));
         }
         if test {
-            match reply(data, ask(OfChannel::Test { up: false }), sending)? {
-                Reply::Tested(row) => _ = writeln!(io::stderr(), "{}", delivered(&row)?),
-                Reply::TestedGroup(rows) => {
+            match send_request(data, ask(ChannelAction::Test { up: false }), sending)? {
+                AdminReply::Tested(row) => _ = writeln!(io::stderr(), "{}", test_message(&row)?),
+                AdminReply::TestedGroup(rows) => {
                     let _ = writeln!(io::stderr(), "{}", delivered_to_members(&rows).join("\n"));
                     reached(&rows)?;
                 }
@@ -296,7 +303,7 @@ impl Create {
 }
 
 /// Returns a warning if the project of a new channel has another one of this kind and name.
-fn twins(rows: &[ChannelRow], new: Uuid, kind: &str, name: &str) -> Option<String> {
+fn duplicate_warning(rows: &[ChannelRow], new: Uuid, kind: &str, name: &str) -> Option<String> {
     let project = &rows.iter().find(|row| row.uuid == new)?.project;
     let is_twin = |row: &&ChannelRow| row.uuid != new && row.project == *project && row.kind == kind && row.name == name;
     let twins: Vec<_> = rows.iter().filter(is_twin).map(|row| row.uuid.to_string()).collect();
@@ -309,22 +316,22 @@ fn twins(rows: &[ChannelRow], new: Uuid, kind: &str, name: &str) -> Option<Strin
 }
 
 /// Writes warnings to standard error.
-pub(super) fn warn(warnings: &[String]) {
+pub(super) fn print_warnings(warnings: &[String]) {
     for warning in warnings {
         // Nobody reads it.
-        let _ = writeln!(io::stderr(), "overdue: {}", table::clean(warning));
+        let _ = writeln!(io::stderr(), "overdue: {}", table::sanitize(warning));
     }
 }
 
 /// How many checks were assigned or unassigned, in words.
-pub(super) fn assigned(count: usize) -> String {
+pub(super) fn assignment_message(count: usize) -> String {
     format!("{count} {} changed", if count == 1 { "check" } else { "checks" })
 }
 
 /// The result of a test that somebody got, in words; else a failure.
-fn delivered(row: &TestRow) -> Result<String, Failure> {
+fn test_message(row: &TestRow) -> Result<String, CliError> {
     let text = test_words(row);
-    if row.delivered { Ok(text) } else { Err(Failure::other(text)) }
+    if row.delivered { Ok(text) } else { Err(CliError::other(text)) }
 }
 
 /// The result of a test in words.
@@ -342,27 +349,27 @@ fn test_words(row: &TestRow) -> String {
 
 /// The results of the tests of a group: a line for each of its channels.
 fn delivered_to_members(rows: &[MemberTestRow]) -> Vec<String> {
-    rows.iter().map(|row| table::clean(&format!("{}: {}", row.name, test_words(&row.test)))).collect()
+    rows.iter().map(|row| table::sanitize(&format!("{}: {}", row.name, test_words(&row.test)))).collect()
 }
 
 /// A failure if no channel of a group took its test.
-fn reached(rows: &[MemberTestRow]) -> Result<(), Failure> {
+fn reached(rows: &[MemberTestRow]) -> Result<(), CliError> {
     let is_reached = rows.iter().any(|row| row.test.delivered);
-    if is_reached { Ok(()) } else { Err(Failure::other("not delivered: no channel of the group took it")) }
+    if is_reached { Ok(()) } else { Err(CliError::other("not delivered: no channel of the group took it")) }
 }
 
 /// Shows the results of the tests of a group.
-pub(super) fn tested_group(rows: &[MemberTestRow], json: bool) -> Result<(), Failure> {
-    let lines = if json { vec![serde_json::to_string(rows).map_err(Failure::other)?] } else { delivered_to_members(rows) };
-    table::lines(&lines).map_err(Failure::unwritten)?;
+pub(super) fn tested_group(rows: &[MemberTestRow], json: bool) -> Result<(), CliError> {
+    let lines = if json { vec![serde_json::to_string(rows).map_err(CliError::other)?] } else { delivered_to_members(rows) };
+    table::print_lines(&lines).map_err(CliError::output_failed)?;
     reached(rows)
 }
 
 /// Shows what has come of a test.
-pub(super) fn tested(row: &TestRow, json: bool) -> Result<(), Failure> {
-    let text = delivered(row);
+pub(super) fn print_test_result(row: &TestRow, json: bool) -> Result<(), CliError> {
+    let text = test_message(row);
     if json || text.is_ok() {
-        table::made(text.as_deref().unwrap_or_default(), row, json).map_err(Failure::unwritten)?;
+        table::print_created(text.as_deref().unwrap_or_default(), row, json).map_err(CliError::output_failed)?;
     }
     text.map(drop)
 }

@@ -3,13 +3,13 @@
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use super::Question;
-use super::shared::{AnyProject, Json, OneProject, Yes};
+use super::AdminCall;
+use super::common_args::{JsonFlag, ProjectFilter, TargetProject, YesFlag};
 use crate::admin::check::{self, CheckRow, FlipRow, PingRow};
-use crate::admin::{OfCheck, Request};
-use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
+use crate::admin::{AdminRequest, CheckAction};
+use crate::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
 use crate::domain::schedule::Schedule;
-use crate::domain::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
 use crate::domain::timezone::Timezone;
 
 #[derive(Subcommand)]
@@ -17,69 +17,69 @@ pub(super) enum CheckCommand {
     /// List the checks
     List {
         #[command(flatten)]
-        project: AnyProject,
+        project: ProjectFilter,
 
         /// Tag that a check must have; may be given several times, with commas in the variable
         #[arg(long, env = "OVERDUE_TAG", value_delimiter = ',')]
         tag: Vec<String>,
 
         /// Status that a check must have; may be given several times, with commas in the variable [default: any]
-        #[arg(long, env = "OVERDUE_STATUS", value_delimiter = ',', value_parser = PossibleValuesParser::new(URGENCY))]
+        #[arg(long, env = "OVERDUE_STATUS", value_delimiter = ',', value_parser = PossibleValuesParser::new(STATUSES_BY_URGENCY))]
         status: Vec<String>,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Show all of a check
     Show {
         #[command(flatten)]
-        which: Which,
+        which: CheckSelector,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Make a check and print its UUID
     Create {
         #[command(flatten)]
-        project: OneProject,
+        project: TargetProject,
 
         /// Change the check that agrees on all of these, if there is one; may be given several times, with commas in the variable
-        #[arg(long, env = "OVERDUE_UNIQUE", value_name = "FIELD", value_delimiter = ',', value_parser = unique())]
+        #[arg(long, env = "OVERDUE_UNIQUE", value_name = "FIELD", value_delimiter = ',', value_parser = unique_parser())]
         unique: Vec<UniqueField>,
 
         #[command(flatten)]
-        fields: Box<Fields>,
+        fields: Box<CheckFieldsArgs>,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Change what is given of a check
     #[command(arg_required_else_help = true)]
     Set {
         #[command(flatten)]
-        which: Which,
+        which: CheckSelector,
 
         #[command(flatten)]
-        fields: Box<Fields>,
+        fields: Box<CheckFieldsArgs>,
     },
     /// Stop watching a check until it is pinged or resumed
     Pause {
         #[command(flatten)]
-        which: Which,
+        which: CheckSelector,
     },
     /// Watch a paused check again from its next ping on
     Resume {
         #[command(flatten)]
-        which: Which,
+        which: CheckSelector,
     },
     /// Show when it is told that a check is down, and change that
     Alerting {
         #[command(flatten)]
-        which: Which,
+        which: CheckSelector,
 
         /// Tell only after so many failures in a row; the status and pages show the first at once [new checks: 1]
-        #[arg(long, env = "OVERDUE_AFTER", value_name = "N", value_parser = after, allow_negative_numbers = true)]
-        after: Option<Failures>,
+        #[arg(long, env = "OVERDUE_AFTER", value_name = "N", value_parser = parse_failures, allow_negative_numbers = true)]
+        after: Option<FailureThreshold>,
 
         /// Check that it depends on, a router say: while that is down and told, it is not told that this one does not report; may be
         /// given several times, with commas in the variable; '' for none
@@ -87,77 +87,77 @@ pub(super) enum CheckCommand {
         parent: Option<Vec<String>>,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Delete a check with its logs
     Delete {
         #[command(flatten)]
-        which: Which,
+        which: CheckSelector,
 
         #[command(flatten)]
-        yes: Yes,
+        yes: YesFlag,
     },
     /// List the pings of a check, newest first
     Pings {
         #[command(flatten)]
-        which: Which,
+        which: CheckSelector,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// List the changes of a check's status, newest first
     Flips {
         #[command(flatten)]
-        which: Which,
+        which: CheckSelector,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
 }
 
 #[derive(Args)]
-pub(super) struct Which {
+pub(super) struct CheckSelector {
     /// Its UUID; or its slug or its name, if no other check has it
     check: String,
 
     #[command(flatten)]
-    project: AnyProject,
+    project: ProjectFilter,
 }
 
-impl Which {
-    fn ask(self, what: OfCheck) -> Request {
-        Request::OfCheck { project: self.project.project, check: self.check, what }
+impl CheckSelector {
+    fn request(self, what: CheckAction) -> AdminRequest {
+        AdminRequest::OfCheck { project: self.project.project, check: self.check, what }
     }
 }
 
 #[derive(Args)]
-pub(super) struct Fields {
+pub(super) struct CheckFieldsArgs {
     /// Its name
-    #[arg(long, env = "OVERDUE_NAME", value_parser = check::name)]
+    #[arg(long, env = "OVERDUE_NAME", value_parser = check::parse_name)]
     name: Option<Name>,
 
     /// What ping URLs by slug name it by: a to z, 0 to 9, hyphens and underscores
-    #[arg(long, env = "OVERDUE_SLUG", value_parser = check::slug)]
+    #[arg(long, env = "OVERDUE_SLUG", value_parser = check::parse_slug)]
     slug: Option<Slug>,
 
     /// Its tags, with spaces between them
-    #[arg(long, env = "OVERDUE_TAGS", value_parser = check::tags)]
+    #[arg(long, env = "OVERDUE_TAGS", value_parser = check::parse_tags)]
     tags: Option<Tags>,
 
     /// Its description
-    #[arg(long, env = "OVERDUE_DESC", value_name = "TEXT", value_parser = check::desc)]
+    #[arg(long, env = "OVERDUE_DESC", value_name = "TEXT", value_parser = check::parse_description)]
     desc: Option<Description>,
 
     /// Time between two pings, in place of a schedule, in seconds or as in 15m, 2h or 1d [new checks: 86400]
-    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "TIME", value_parser = check::seconds, allow_negative_numbers = true)]
+    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "TIME", value_parser = check::parse_seconds, allow_negative_numbers = true)]
     timeout: Option<Seconds>,
 
     /// Time that a ping may be late, in seconds or as in 15m, 2h or 1d [new checks: 3600]
-    #[arg(long, env = "OVERDUE_GRACE", value_name = "TIME", value_parser = check::seconds, allow_negative_numbers = true)]
+    #[arg(long, env = "OVERDUE_GRACE", value_name = "TIME", value_parser = check::parse_seconds, allow_negative_numbers = true)]
     grace: Option<Seconds>,
 
     /// When pings are expected: a cron expression of five fields, or an OnCalendar expression of systemd
-    #[arg(long, env = "OVERDUE_SCHEDULE", value_name = "EXPR", value_parser = check::schedule)]
+    #[arg(long, env = "OVERDUE_SCHEDULE", value_name = "EXPR", value_parser = check::parse_schedule)]
     schedule: Option<std::sync::Arc<Schedule>>,
 
     /// Time zone of the schedule, such as Europe/Riga [new checks: UTC]
@@ -165,7 +165,7 @@ pub(super) struct Fields {
     tz: Option<Timezone>,
 
     /// Which methods count as pings
-    #[arg(long, env = "OVERDUE_METHODS", value_parser = methods())]
+    #[arg(long, env = "OVERDUE_METHODS", value_parser = methods_parser())]
     methods: Option<bool>,
 
     /// Whether a paused check ignores pings
@@ -173,15 +173,15 @@ pub(super) struct Fields {
     manual_resume: Option<bool>,
 
     /// Keywords that mean a start, with commas between them
-    #[arg(long, env = "OVERDUE_START_KW", value_name = "WORDS", value_parser = check::keywords)]
+    #[arg(long, env = "OVERDUE_START_KW", value_name = "WORDS", value_parser = check::parse_keywords)]
     start_kw: Option<Keywords>,
 
     /// Keywords that mean a success, with commas between them
-    #[arg(long, env = "OVERDUE_SUCCESS_KW", value_name = "WORDS", value_parser = check::keywords)]
+    #[arg(long, env = "OVERDUE_SUCCESS_KW", value_name = "WORDS", value_parser = check::parse_keywords)]
     success_kw: Option<Keywords>,
 
     /// Keywords that mean a failure, with commas between them
-    #[arg(long, env = "OVERDUE_FAILURE_KW", value_name = "WORDS", value_parser = check::keywords)]
+    #[arg(long, env = "OVERDUE_FAILURE_KW", value_name = "WORDS", value_parser = check::parse_keywords)]
     failure_kw: Option<Keywords>,
 
     /// Whether keywords are looked for in the subjects of mails
@@ -201,32 +201,32 @@ pub(super) struct Fields {
     filter_default_fail: Option<bool>,
 
     /// Its channels: UUIDs or names with commas between them, * for all of the project, or nothing for none
-    #[arg(long, env = "OVERDUE_CHANNELS", value_name = "LIST", value_parser = channels)]
-    channels: Option<ChannelChoice>,
+    #[arg(long, env = "OVERDUE_CHANNELS", value_name = "LIST", value_parser = parse_channels)]
+    channels: Option<ChannelSelection>,
 }
 
-fn unique() -> impl TypedValueParser<Value = UniqueField> {
+fn unique_parser() -> impl TypedValueParser<Value = UniqueField> {
     use UniqueField::{Grace, Name, Slug, Tags, Timeout};
     let names = [Name, Slug, Tags, Timeout, Grace].map(UniqueField::name);
     PossibleValuesParser::new(names).try_map(|word| UniqueField::parse(&word).ok_or("no such field"))
 }
 
-fn after(text: &str) -> Result<Failures, &'static str> {
-    Failures::parse(text.parse().unwrap_or(0))
+fn parse_failures(text: &str) -> Result<FailureThreshold, &'static str> {
+    FailureThreshold::parse(text.parse().unwrap_or(0))
 }
 
 /// Whether only POST counts.
-fn methods() -> impl TypedValueParser<Value = bool> {
+fn methods_parser() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["any", "POST"]).map(|word| word == "POST")
 }
 
-fn channels(text: &str) -> Result<ChannelChoice, std::convert::Infallible> {
-    Ok(ChannelChoice::parse(text))
+fn parse_channels(text: &str) -> Result<ChannelSelection, std::convert::Infallible> {
+    Ok(ChannelSelection::parse(text))
 }
 
-impl From<Fields> for Box<Edit> {
-    fn from(fields: Fields) -> Self {
-        Self::new(Edit {
+impl From<CheckFieldsArgs> for Box<CheckEdit> {
+    fn from(fields: CheckFieldsArgs) -> Self {
+        Self::new(CheckEdit {
             name: fields.name,
             slug: fields.slug,
             tags: fields.tags,
@@ -251,40 +251,42 @@ impl From<Fields> for Box<Edit> {
     }
 }
 
-impl From<CheckCommand> for Question {
+impl From<CheckCommand> for AdminCall {
     fn from(command: CheckCommand) -> Self {
         match command {
-            CheckCommand::List { project: AnyProject { project }, tag: tags, status: statuses, json: Json { json } } => {
-                Self::shown(Request::ListChecks { project, tags, statuses: Some(statuses) }, json)
+            CheckCommand::List { project: ProjectFilter { project }, tag: tags, status: statuses, json: JsonFlag { json } } => {
+                Self::new(AdminRequest::ListChecks { project, tags, statuses: Some(statuses) }, json)
             }
-            CheckCommand::Show { which, json: Json { json } } => Self { whole: true, ..Self::shown(which.ask(OfCheck::Show), json) },
-            CheckCommand::Create { project: OneProject { project }, unique, fields, json: Json { json } } => {
-                Self::shown(Request::CreateCheck { project, edit: (*fields).into(), unique }, json)
+            CheckCommand::Show { which, json: JsonFlag { json } } => {
+                Self { shows_all_fields: true, ..Self::new(which.request(CheckAction::Show), json) }
             }
-            CheckCommand::Set { which, fields } => which.ask(OfCheck::Set((*fields).into())).into(),
-            CheckCommand::Pause { which } => which.ask(OfCheck::Pause).into(),
-            CheckCommand::Resume { which } => which.ask(OfCheck::Resume).into(),
-            CheckCommand::Alerting { which, after, parent, json: Json { json } } => {
+            CheckCommand::Create { project: TargetProject { project }, unique, fields, json: JsonFlag { json } } => {
+                Self::new(AdminRequest::CreateCheck { project, edit: (*fields).into(), unique }, json)
+            }
+            CheckCommand::Set { which, fields } => which.request(CheckAction::Set((*fields).into())).into(),
+            CheckCommand::Pause { which } => which.request(CheckAction::Pause).into(),
+            CheckCommand::Resume { which } => which.request(CheckAction::Resume).into(),
+            CheckCommand::Alerting { which, after, parent, json: JsonFlag { json } } => {
                 let parents = parent.map(|parents| parents.into_iter().filter(|parent| !parent.is_empty()).collect());
-                Self::shown(which.ask(OfCheck::Alerting { after, parents }), json)
+                Self::new(which.request(CheckAction::Alerting { after, parents }), json)
             }
-            CheckCommand::Delete { which, yes: Yes { yes } } => {
+            CheckCommand::Delete { which, yes: YesFlag { yes } } => {
                 let deletes = (!yes).then(|| format!("the check {:?} with its logs", which.check));
-                Self { deletes, ..which.ask(OfCheck::Delete).into() }
+                Self { deletion_target: deletes, ..which.request(CheckAction::Delete).into() }
             }
-            CheckCommand::Pings { which, json: Json { json } } => Self::shown(which.ask(OfCheck::Pings), json),
-            CheckCommand::Flips { which, json: Json { json } } => Self::shown(which.ask(OfCheck::Flips), json),
+            CheckCommand::Pings { which, json: JsonFlag { json } } => Self::new(which.request(CheckAction::Pings), json),
+            CheckCommand::Flips { which, json: JsonFlag { json } } => Self::new(which.request(CheckAction::Flips), json),
         }
     }
 }
 
 /// The words for a status, the most urgent first.
-const URGENCY: [&str; 5] = ["down", "grace", "up", "new", "paused"];
+const STATUSES_BY_URGENCY: [&str; 5] = ["down", "grace", "up", "new", "paused"];
 
 /// Returns the checks as they are shown: in a table the most urgent first, for programs oldest first as they came.
-pub(super) fn sorted(mut rows: Vec<CheckRow>, json: bool) -> Vec<CheckRow> {
+pub(super) fn sort_by_urgency(mut rows: Vec<CheckRow>, json: bool) -> Vec<CheckRow> {
     if !json {
-        rows.sort_by_key(|row| URGENCY.iter().position(|status| *status == row.status));
+        rows.sort_by_key(|row| STATUSES_BY_URGENCY.iter().position(|status| *status == row.status));
     }
     rows
 }

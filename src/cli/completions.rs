@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-use super::{Cli, Failure};
+use super::{Cli, CliError};
 
 #[derive(Args)]
 pub(super) struct CompletionsArgs {
@@ -14,13 +14,13 @@ pub(super) struct CompletionsArgs {
 }
 
 impl CompletionsArgs {
-    pub(super) fn run(&self) -> Result<(), Failure> {
-        io::stdout().lock().write_all(&text(self.shell)).map_err(Failure::unwritten)
+    pub(super) fn run(&self) -> Result<(), CliError> {
+        io::stdout().lock().write_all(&script(self.shell)).map_err(CliError::output_failed)
     }
 }
 
 /// What the shell reads.
-pub(super) fn text(shell: Shell) -> Vec<u8> {
+pub(super) fn script(shell: Shell) -> Vec<u8> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "overdue", &mut text);
     text

@@ -3,10 +3,10 @@
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 
-use super::Question;
-use super::shared::{AnyProject, Json, number};
-use crate::admin::Request;
-use crate::admin::channel::{DeliveryRow, Named};
+use super::AdminCall;
+use super::common_args::{JsonFlag, ProjectFilter, number_parser};
+use crate::admin::AdminRequest;
+use crate::admin::channel::{DeliveryRow, NamedObject};
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -15,7 +15,7 @@ pub(super) struct DeliveriesArgs {
     command: Option<DeliveriesCommand>,
 
     #[command(flatten)]
-    list: List,
+    list: DeliveryListArgs,
 }
 
 #[derive(Subcommand)]
@@ -23,18 +23,18 @@ enum DeliveriesCommand {
     /// Have sent again what failed. People are told only what is true now, so nothing of a check that has changed since
     Retry {
         /// Its number, as shown by `deliveries`
-        #[arg(value_parser = number::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
+        #[arg(value_parser = number_parser::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
         number: u64,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
 }
 
 #[derive(Args)]
-struct List {
+struct DeliveryListArgs {
     #[command(flatten)]
-    project: AnyProject,
+    project: ProjectFilter,
 
     /// UUID or name of the channel [default: all]
     #[arg(long, env = "OVERDUE_CHANNEL")]
@@ -49,20 +49,20 @@ struct List {
     failed: bool,
 
     /// How many to show at most
-    #[arg(long, env = "OVERDUE_LIMIT", value_name = "N", default_value_t = 50, value_parser = number::<u32>(1..=50_000), allow_negative_numbers = true)]
+    #[arg(long, env = "OVERDUE_LIMIT", value_name = "N", default_value_t = 50, value_parser = number_parser::<u32>(1..=50_000), allow_negative_numbers = true)]
     limit: u32,
 
     #[command(flatten)]
-    json: Json,
+    json: JsonFlag,
 }
 
-impl From<DeliveriesArgs> for Question {
+impl From<DeliveriesArgs> for AdminCall {
     fn from(args: DeliveriesArgs) -> Self {
-        if let Some(DeliveriesCommand::Retry { number, json: Json { json } }) = args.command {
-            return Self::shown(Request::RetryDelivery { number }, json);
+        if let Some(DeliveriesCommand::Retry { number, json: JsonFlag { json } }) = args.command {
+            return Self::new(AdminRequest::RetryDelivery { number }, json);
         }
-        let List { project: AnyProject { project }, channel, check, failed, limit, json: Json { json } } = args.list;
-        Self::shown(Request::ListDeliveries { project, channel, check, failed, limit }, json)
+        let DeliveryListArgs { project: ProjectFilter { project }, channel, check, failed, limit, json: JsonFlag { json } } = args.list;
+        Self::new(AdminRequest::ListDeliveries { project, channel, check, failed, limit }, json)
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) const HEADINGS: [&str; 8] = ["NUMBER", "TIME", "CHECK", "CHANNEL", "E
 
 /// A row of it.
 pub(super) fn cells(row: &DeliveryRow) -> [String; 8] {
-    let name = |named: &Option<Named>| named.as_ref().map(|named| named.name.clone()).unwrap_or_default();
+    let name = |named: &Option<NamedObject>| named.as_ref().map(|named| named.name.clone()).unwrap_or_default();
     let together = row.told_with.map(|number| format!("in one message with {number}"));
     let reason = [Some(row.reason.clone()).filter(|reason| !reason.is_empty()), together].into_iter().flatten().collect::<Vec<_>>();
     let (event, outcome) = (row.event.clone(), row.outcome.clone());

@@ -1,9 +1,9 @@
 //! `overdue import`: what another program kept is read, and brought here or only looked at.
 
 mod api;
-mod handover;
-mod how;
+mod mode_args;
 mod overdue;
+mod upload;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,33 +12,33 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::shared::{Json, read_at_most};
-use super::{Failure, Question};
-use crate::admin::Request;
+use super::common_args::{JsonFlag, read_limited};
+use super::{AdminCall, CliError};
+use crate::admin::AdminRequest;
 use crate::admin::import::{ImportRequest, ImportRow};
 use crate::clock::Clock;
 use crate::domain::timezone::Timezone;
-use crate::import::environment::{Environment, LONGEST_FILE};
-use crate::import::{self, ImportError, Logs, Options, Progress, Reading, Source};
+use crate::import::environment::{MAX_FILE_BYTES, ServerEnvironment};
+use crate::import::{self, ImportError, ImportOptions, ImportProgress, ImportSource, PingLogSelection, SourceReader};
 use crate::random::Random;
-use api::ApiArgs;
-use handover::Handover;
-use how::How;
-use overdue::OverdueArgs;
+use api::ImportApiArgs;
+use mode_args::ImportModeArgs;
+use overdue::ImportOverdueArgs;
+use upload::ImportUpload;
 
 /// How often a second progress is shown.
-const SHOWN_A_SECOND: u8 = 5;
+const PROGRESS_UPDATES_PER_SECOND: u8 = 5;
 
 #[derive(Subcommand)]
 pub(super) enum ImportCommand {
     /// From a Healthchecks: its SQLite file, or what pg_dump or manage.py dumpdata writes
-    Healthchecks(Box<HealthchecksArgs>),
+    Healthchecks(Box<ImportHealthchecksArgs>),
     /// From another overdue: what its `export --format jsonl` writes
-    Overdue(Box<OverdueArgs>),
+    Overdue(Box<ImportOverdueArgs>),
     /// List the imports that are under way, and the projects that are on trial
     List {
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// End an import that is under way: nothing of it is kept
     Abandon {
@@ -56,20 +56,20 @@ enum LogsArg {
 }
 
 #[derive(Args)]
-pub(super) struct HealthchecksArgs {
+pub(super) struct ImportHealthchecksArgs {
     /// File to read: a SQLite database (with what lies beside it), a plain pg_dump or a dumpdata; `-` for standard input
     #[arg(value_name = "SOURCE", required_unless_present = "api")]
     source: Option<PathBuf>,
 
     #[command(flatten)]
-    how: How,
+    how: ImportModeArgs,
 
     /// Leave behind the check of this name, slug or UUID; may be given several times, with commas in the variable
     #[arg(long, env = "OVERDUE_SKIP", value_name = "CHECK", value_delimiter = ',')]
     skip: Vec<String>,
 
     /// Read one name of a time zone as another, where it is unknown here; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_TZ", value_name = "OLD=NEW", value_delimiter = ',', value_parser = zone)]
+    #[arg(long, env = "OVERDUE_TZ", value_name = "OLD=NEW", value_delimiter = ',', value_parser = parse_zone_mapping)]
     tz: Vec<(String, Timezone)>,
 
     /// Which pings come along: all with their bodies, all without, or none [default: all; of an API heads, since each body is a request]
@@ -89,18 +89,18 @@ pub(super) struct HealthchecksArgs {
     secret_key_file: Option<PathBuf>,
 
     #[command(flatten)]
-    api: ApiArgs,
+    api: ImportApiArgs,
 }
 
-fn zone(text: &str) -> Result<(String, Timezone), String> {
+fn parse_zone_mapping(text: &str) -> Result<(String, Timezone), String> {
     let (old, new) = text.split_once('=').ok_or("give two names with = between them, as in US/Pacific-New=America/Los_Angeles")?;
     Ok((old.to_owned(), Timezone::parse(new).map_err(|error| format!("{new:?} is {error}"))?))
 }
 
 /// Reads a small file that whoever imports names.
-fn read(path: &Path) -> Result<String, Failure> {
-    let told = |error: io::Error| Failure::usage(format!("cannot read {}: {error}", path.display()));
-    let bytes = read_at_most(path, LONGEST_FILE as u64).map_err(told)?;
+fn read_small_file(path: &Path) -> Result<String, CliError> {
+    let told = |error: io::Error| CliError::usage(format!("cannot read {}: {error}", path.display()));
+    let bytes = read_limited(path, MAX_FILE_BYTES as u64).map_err(told)?;
     String::from_utf8(bytes).map_err(|error| told(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
@@ -113,77 +113,79 @@ pub(super) fn cells(row: &ImportRow) -> [String; 4] {
 }
 
 impl ImportCommand {
-    pub(super) fn run(self, data: impl FnOnce() -> Result<PathBuf, Failure>) -> Result<(), Failure> {
+    pub(super) fn run(self, data: impl FnOnce() -> Result<PathBuf, CliError>) -> Result<(), CliError> {
         match self {
             Self::Healthchecks(args) => args.run(data),
             Self::Overdue(args) => args.run(data),
-            Self::List { json: Json { json } } => super::ask(&data()?, Question::shown(Request::Import(ImportRequest::List), json)),
-            Self::Abandon { import } => super::ask(&data()?, Request::Import(ImportRequest::Abandon { import }).into()),
+            Self::List { json: JsonFlag { json } } => {
+                super::run_call(&data()?, AdminCall::new(AdminRequest::Import(ImportRequest::List), json))
+            }
+            Self::Abandon { import } => super::run_call(&data()?, AdminRequest::Import(ImportRequest::Abandon { import }).into()),
         }
     }
 }
 
-impl HealthchecksArgs {
-    fn run(self, data: impl FnOnce() -> Result<PathBuf, Failure>) -> Result<(), Failure> {
-        self.how.check()?;
-        let options = self.options()?;
-        let bar = bar();
-        let Some(mut source) = self.source(options.logs, &bar)? else { return Ok(()) };
-        let mut tell = told(&bar);
+impl ImportHealthchecksArgs {
+    fn run(self, data: impl FnOnce() -> Result<PathBuf, CliError>) -> Result<(), CliError> {
+        self.how.require_mode()?;
+        let options = self.import_options()?;
+        let bar = progress_bar();
+        let Some(mut source) = self.open_source(options.logs, &bar)? else { return Ok(()) };
+        let mut tell = progress_callback(&bar);
         let now = Clock::System.now();
-        if self.how.is_dry() {
-            let looked = import::look(&mut source, &options, now, &mut tell);
+        if self.how.is_dry_run() {
+            let looked = import::dry_run(&mut source, &options, now, &mut tell);
             bar.finish_and_clear();
-            let (imported, report) = looked.map_err(failed)?;
-            return self.how.look(data, imported, report, RUN_BOOK);
+            let (imported, report) = looked.map_err(import_failed)?;
+            return self.how.finish_dry_run(data, imported, report, NEXT_STEPS);
         }
-        let mut reading = Reading::begin(&mut source, &options, now, &mut tell).map_err(failed)?;
-        let mut handover = Handover::begin(handover::open(&data()?)?, reading.imported())?;
-        reading.logs(&mut tell, &mut |entry| handover.take(entry)).map_err(failed)?;
-        let (imported, report) = reading.end();
+        let mut reading = SourceReader::read_objects(&mut source, &options, now, &mut tell).map_err(import_failed)?;
+        let mut handover = ImportUpload::begin(upload::open_session(&data()?)?, reading.contents())?;
+        reading.read_logs(&mut tell, &mut |entry| handover.add_log_entry(entry)).map_err(import_failed)?;
+        let (imported, report) = reading.finish();
         bar.finish_and_clear();
         let done = self.how.finish(handover, imported)?;
-        self.how.show(&report, &[], &done)
+        self.how.print_report(&report, &[], &done)
     }
 
     /// What is read: what the API tells, or the file.
-    fn source(&self, logs: Logs, bar: &ProgressBar) -> Result<Option<Source>, Failure> {
-        let fetched = self.api.fetched(&self.how.project, logs, bar)?;
-        let open = |path: &PathBuf| Source::open(path, &Random::System).map_err(Failure::usage);
+    fn open_source(&self, logs: PingLogSelection, bar: &ProgressBar) -> Result<Option<ImportSource>, CliError> {
+        let fetched = self.api.fetch_source(&self.how.project, logs, bar)?;
+        let open = |path: &PathBuf| ImportSource::open(path, &Random::System).map_err(CliError::usage);
         fetched.map(Ok).or_else(|| self.source.as_ref().map(open)).transpose()
     }
 
-    fn options(&self) -> Result<Options, Failure> {
+    fn import_options(&self) -> Result<ImportOptions, CliError> {
         let mut environment = match &self.env_file {
-            None => Environment::default(),
+            None => ServerEnvironment::default(),
             Some(path) => {
-                let parsed = Environment::parse(&read(path)?);
-                parsed.map_err(|problem| Failure::usage(format!("{}: {problem}", path.display())))?
+                let parsed = ServerEnvironment::parse(&read_small_file(path)?);
+                parsed.map_err(|problem| CliError::usage(format!("{}: {problem}", path.display())))?
             }
         };
         if let Some(path) = &self.secret_key_file {
-            environment = environment.with_secret(read(path)?.trim_end_matches(['\r', '\n']));
+            environment = environment.with_secret(read_small_file(path)?.trim_end_matches(['\r', '\n']));
         }
         let logs = match self.logs {
-            None if self.api.api.is_some() => Logs::Heads,
-            None | Some(LogsArg::All) => Logs::All,
-            Some(LogsArg::Heads) => Logs::Heads,
-            Some(LogsArg::None) => Logs::None,
+            None if self.api.api.is_some() => PingLogSelection::WithoutBodies,
+            None | Some(LogsArg::All) => PingLogSelection::All,
+            Some(LogsArg::Heads) => PingLogSelection::WithoutBodies,
+            Some(LogsArg::None) => PingLogSelection::None,
         };
         let (projects, skip, zones) = (self.how.project.clone(), self.skip.clone(), self.tz.clone());
-        Ok(Options { projects, skip, zones, logs, users: self.users, environment })
+        Ok(ImportOptions { projects, skipped_checks: skip, timezone_map: zones, logs, with_users: self.users, environment })
     }
 }
 
-fn failed(error: ImportError) -> Failure {
+fn import_failed(error: ImportError) -> CliError {
     match error {
-        ImportError::Source(problem) => Failure::usage(problem),
-        ImportError::Rows { .. } => Failure::lines(1, error.to_string()),
+        ImportError::Source(problem) => CliError::usage(problem),
+        ImportError::Rows { .. } => CliError::verbatim(1, error.to_string()),
     }
 }
 
 /// The way from here to the switch.
-const RUN_BOOK: &[&str] = &[
+const NEXT_STEPS: &[&str] = &[
     "what to do next:",
     "  1. any day: overdue import healthchecks SOURCE --trial; look at pages and the API; nobody is told anything",
     "  2. for the switch: stop the old server, and import its last state with --live in place of --trial",
@@ -192,8 +194,8 @@ const RUN_BOOK: &[&str] = &[
 ];
 
 /// What shows progress, if standard error is a terminal.
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(SHOWN_A_SECOND));
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(PROGRESS_UPDATES_PER_SECOND));
     match ProgressStyle::with_template("{prefix} {percent} %, {eta} left") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
@@ -201,8 +203,8 @@ fn bar() -> ProgressBar {
 }
 
 /// Shows how far reading is.
-fn told(bar: &ProgressBar) -> impl FnMut(Progress) + '_ {
-    |Progress { logs, done, total }| {
+fn progress_callback(bar: &ProgressBar) -> impl FnMut(ImportProgress) + '_ {
+    |ImportProgress { is_reading_logs: logs, done, total }| {
         bar.set_length(total);
         bar.set_prefix(if logs { "logs" } else { "settings" });
         bar.set_position(done.min(total));

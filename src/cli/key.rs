@@ -3,63 +3,63 @@
 use clap::Subcommand;
 use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
 
-use super::Question;
-use super::shared::{AnyProject, Json, OneProject, number};
-use crate::admin::{KeyRow, Request};
-use crate::domain::project::{Access, KeyLabel};
+use super::AdminCall;
+use super::common_args::{JsonFlag, ProjectFilter, TargetProject, number_parser};
+use crate::admin::{AdminRequest, KeyRow};
+use crate::domain::project::{KeyAccess, KeyLabel};
 
 #[derive(Subcommand)]
 pub(super) enum KeyCommand {
     /// Make a key and print it; an API key is stored hashed and never shown again
     Create {
         #[command(flatten)]
-        project: OneProject,
+        project: TargetProject,
 
         /// What it opens: the API, what of the API only reads, or pinging by slug
-        #[arg(long, env = "OVERDUE_ACCESS", value_parser = access())]
-        access: Access,
+        #[arg(long, env = "OVERDUE_ACCESS", value_parser = access_parser())]
+        access: KeyAccess,
 
         /// What you call it, such as the name of who gets it
         #[arg(long, env = "OVERDUE_LABEL", value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = KeyLabel::parse)]
         label: KeyLabel,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// List the keys, without the keys themselves
     List {
         #[command(flatten)]
-        project: AnyProject,
+        project: ProjectFilter,
 
         /// Show ping keys: whoever knows one can ping the project's checks
         #[arg(long, env = "OVERDUE_SHOW_PING_KEYS", value_parser = FalseyValueParser::new())]
         show_ping_keys: bool,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Revoke a key at once
     Revoke {
         /// Its id, as shown by `key list`
-        #[arg(value_parser = number::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
+        #[arg(value_parser = number_parser::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
         id: u64,
     },
 }
 
-fn access() -> impl clap::builder::TypedValueParser<Value = Access> {
-    PossibleValuesParser::new(Access::ALL.map(Access::name)).try_map(|word| Access::parse(&word).ok_or("no such access"))
+fn access_parser() -> impl clap::builder::TypedValueParser<Value = KeyAccess> {
+    PossibleValuesParser::new(KeyAccess::ALL.map(KeyAccess::name)).try_map(|word| KeyAccess::parse(&word).ok_or("no such access"))
 }
 
-impl From<KeyCommand> for Question {
+impl From<KeyCommand> for AdminCall {
     fn from(command: KeyCommand) -> Self {
         match command {
-            KeyCommand::Create { project: OneProject { project }, access, label, json: Json { json } } => {
-                Self::shown(Request::CreateKey { project, access, label }, json)
+            KeyCommand::Create { project: TargetProject { project }, access, label, json: JsonFlag { json } } => {
+                Self::new(AdminRequest::CreateKey { project, access, label }, json)
             }
-            KeyCommand::List { project: AnyProject { project }, show_ping_keys, json: Json { json } } => {
-                Self::shown(Request::ListKeys { project, show_ping_keys }, json)
+            KeyCommand::List { project: ProjectFilter { project }, show_ping_keys, json: JsonFlag { json } } => {
+                Self::new(AdminRequest::ListKeys { project, show_ping_keys }, json)
             }
-            KeyCommand::Revoke { id } => Request::RevokeKey { id }.into(),
+            KeyCommand::Revoke { id } => AdminRequest::RevokeKey { id }.into(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory as _};
 
-use super::{Cli, Failure};
+use super::{Cli, CliError};
 use crate::store::FILE_NAME;
 
 #[derive(Args)]
@@ -16,13 +16,13 @@ pub(super) struct ManArgs {
 }
 
 impl ManArgs {
-    pub(super) fn run(&self) -> Result<(), Failure> {
-        write(&self.directory).map_err(|error| Failure::other(format!("cannot write to {}: {error}", self.directory.display())))
+    pub(super) fn run(&self) -> Result<(), CliError> {
+        write_pages(&self.directory).map_err(|error| CliError::other(format!("cannot write to {}: {error}", self.directory.display())))
     }
 }
 
 /// Writes a page for each subcommand.
-pub(super) fn write(directory: &Path) -> io::Result<()> {
+pub(super) fn write_pages(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     // The commit is not in the pages, so that they are the same for the same flags.
     let mut command = Cli::command().version(env!("CARGO_PKG_VERSION")).disable_help_subcommand(true);
@@ -41,11 +41,11 @@ fn write_page(command: &clap::Command, name: &str, directory: &Path) -> io::Resu
     let (text, version) = page.split_at(page.find(".SH VERSION").unwrap_or(page.len()));
     // The words of a job begin behind two hyphens.
     let text = text.replace("<\\fIURL\\fR> <\\fICOMMAND\\fR>", "<\\fIURL\\fR> \\fB\\-\\-\\fR <\\fICOMMAND\\fR>...");
-    fs::write(directory.join(format!("{name}.1")), format!("{text}{}{version}", sections(name)))
+    fs::write(directory.join(format!("{name}.1")), format!("{text}{}{version}", extra_sections(name)))
 }
 
 /// Exit statuses of commands that have others than 0, 1 and 2.
-const STATUSES: [(&str, &[(&str, &str)]); 3] = [
+const EXIT_STATUSES: [(&str, &[(&str, &str)]); 3] = [
     (
         "overdue-run",
         &[
@@ -61,7 +61,7 @@ const STATUSES: [(&str, &[(&str, &str)]); 3] = [
     ),
     ("overdue-health", &[("0", "The server takes pings."), ("1", "It does not."), ("2", "The command line is wrong.")]),
 ];
-const USUAL_STATUSES: &[(&str, &str)] =
+const DEFAULT_EXIT_STATUSES: &[(&str, &str)] =
     &[("0", "Done."), ("1", "It did not work."), ("2", "The command line, a variable or a file is wrong.")];
 
 /// Command lines for the commands that are used most.
@@ -75,11 +75,11 @@ const EXAMPLES: [(&str, &[&str]); 6] = [
 ];
 
 /// Returns the sections that do not follow from the flags.
-fn sections(name: &str) -> String {
+fn extra_sections(name: &str) -> String {
     let mut text = String::new();
     let of =
         |table: &[(&str, &'static [(&'static str, &'static str)])]| table.iter().find(|(page, _)| *page == name).map(|(_, rows)| *rows);
-    text += &list("EXIT STATUS", of(&STATUSES).unwrap_or(USUAL_STATUSES));
+    text += &definition_list("EXIT STATUS", of(&EXIT_STATUSES).unwrap_or(DEFAULT_EXIT_STATUSES));
     if name == "overdue" {
         text += ".SH ENVIRONMENT\nEvery option has a variable: OVERDUE_ and its name in capitals, with underscores in place of hyphens. An option \
                  on the command line wins. An empty variable is one that is not set.\n";
@@ -88,10 +88,10 @@ fn sections(name: &str) -> String {
         let database = format!("DIR/{FILE_NAME}");
         let files =
             [(database.as_str(), "The database in the data directory."), ("/etc/default/overdue", "Variables of the packaged service.")];
-        text += &list("FILES", &files);
+        text += &definition_list("FILES", &files);
     }
     if let Some((_, lines)) = EXAMPLES.iter().find(|(page, _)| *page == name) {
-        text += &format!(".SH EXAMPLES\n.nf\n{}\n.fi\n", lines.iter().map(|line| escaped(line)).collect::<Vec<_>>().join("\n"));
+        text += &format!(".SH EXAMPLES\n.nf\n{}\n.fi\n", lines.iter().map(|line| escape_roff(line)).collect::<Vec<_>>().join("\n"));
     }
     let others = match name {
         "overdue" => "The chapters of the documentation are served at /docs/ of the dashboard.",
@@ -99,15 +99,15 @@ fn sections(name: &str) -> String {
         "overdue-run" => "overdue(1), overdue-ping(1)",
         _ => "overdue(1)",
     };
-    text + &format!(".SH \"SEE ALSO\"\n{}\n", escaped(others))
+    text + &format!(".SH \"SEE ALSO\"\n{}\n", escape_roff(others))
 }
 
-fn list(heading: &str, rows: &[(&str, &str)]) -> String {
-    let rows = rows.iter().map(|(term, text)| format!(".TP\n\\fB{}\\fR\n{}\n", escaped(term), escaped(text)));
+fn definition_list(heading: &str, rows: &[(&str, &str)]) -> String {
+    let rows = rows.iter().map(|(term, text)| format!(".TP\n\\fB{}\\fR\n{}\n", escape_roff(term), escape_roff(text)));
     format!(".SH \"{heading}\"\n{}", rows.collect::<String>())
 }
 
 /// Text in which roff takes no character for its own.
-fn escaped(text: &str) -> String {
+fn escape_roff(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use clap::builder::FalseyValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::shared::{ANY_U32, Json, confirm, number};
-use super::{Failure, Question};
+use super::common_args::{ANY_U32, JsonFlag, confirm_deletion, number_parser};
+use super::{AdminCall, CliError};
 use crate::admin::import::ImportRequest;
-use crate::admin::{CheckLimit, ProjectRow, Reply, Request};
+use crate::admin::{AdminReply, AdminRequest, CheckLimit, ProjectRow};
 use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, ProjectName};
 
 #[derive(Subcommand)]
@@ -21,15 +21,15 @@ pub(super) enum ProjectCommand {
         name: ProjectName,
 
         #[command(flatten)]
-        limits: Limits,
+        limits: ProjectLimitsArgs,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// List the projects
     List {
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Give a project another name
     Rename {
@@ -61,37 +61,37 @@ pub(super) enum ProjectCommand {
         project: String,
 
         #[command(flatten)]
-        limits: Limits,
+        limits: ProjectLimitsArgs,
     },
 }
 
 #[derive(Args)]
-pub(super) struct Limits {
+pub(super) struct ProjectLimitsArgs {
     /// Checks that it may have, or none for no limit [new projects: none]
     #[arg(long, env = "OVERDUE_CHECK_LIMIT", value_name = "N|none", value_parser = CheckLimit::parse, allow_negative_numbers = true)]
     check_limit: Option<CheckLimit>,
 
     /// Pings of each check that are kept [new projects: 100]
-    #[arg(long, env = "OVERDUE_PING_LOG_LIMIT", value_name = "N", value_parser = number::<u32>(ANY_U32), allow_negative_numbers = true)]
+    #[arg(long, env = "OVERDUE_PING_LOG_LIMIT", value_name = "N", value_parser = number_parser::<u32>(ANY_U32), allow_negative_numbers = true)]
     ping_log_limit: Option<u32>,
 }
 
-impl From<ProjectCommand> for Question {
+impl From<ProjectCommand> for AdminCall {
     fn from(command: ProjectCommand) -> Self {
         match command {
-            ProjectCommand::Create { name, limits: Limits { check_limit, ping_log_limit }, json: Json { json } } => {
+            ProjectCommand::Create { name, limits: ProjectLimitsArgs { check_limit, ping_log_limit }, json: JsonFlag { json } } => {
                 let check_limit = check_limit.unwrap_or(CheckLimit::None);
                 let ping_log_limit = ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT);
-                Self::shown(Request::CreateProject { name, check_limit, ping_log_limit }, json)
+                Self::new(AdminRequest::CreateProject { name, check_limit, ping_log_limit }, json)
             }
-            ProjectCommand::List { json: Json { json } } => Self::shown(Request::ListProjects {}, json),
+            ProjectCommand::List { json: JsonFlag { json } } => Self::new(AdminRequest::ListProjects {}, json),
             ProjectCommand::Rename { project, name } => {
-                Request::SetProject { project, name: Some(name), check_limit: None, ping_log_limit: None }.into()
+                AdminRequest::SetProject { project, name: Some(name), check_limit: None, ping_log_limit: None }.into()
             }
-            ProjectCommand::Delete { project, yes: _ } => Request::DeleteProject { project }.into(),
-            ProjectCommand::Release { project } => Request::Import(ImportRequest::Release { project }).into(),
-            ProjectCommand::Set { project, limits: Limits { check_limit, ping_log_limit } } => {
-                Request::SetProject { project, name: None, check_limit, ping_log_limit }.into()
+            ProjectCommand::Delete { project, yes: _ } => AdminRequest::DeleteProject { project }.into(),
+            ProjectCommand::Release { project } => AdminRequest::Import(ImportRequest::Release { project }).into(),
+            ProjectCommand::Set { project, limits: ProjectLimitsArgs { check_limit, ping_log_limit } } => {
+                AdminRequest::SetProject { project, name: None, check_limit, ping_log_limit }.into()
             }
         }
     }
@@ -99,22 +99,22 @@ impl From<ProjectCommand> for Question {
 
 impl ProjectCommand {
     /// Whether a database is going to be made in this directory.
-    pub(super) fn makes_database(&self, data: &Path) -> bool {
-        matches!(self, Self::Create { .. }) && !super::data::has_database(data)
+    pub(super) fn creates_database(&self, data: &Path) -> bool {
+        matches!(self, Self::Create { .. }) && !super::data_directory::has_database(data)
     }
 
     /// Before a project is deleted somebody says yes: on the terminal, or with `--yes`. `ask` asks the admin door.
-    pub(super) fn confirm(&self, ask: impl FnOnce(Request) -> Result<Reply, Failure>) -> Result<(), Failure> {
+    pub(super) fn confirm_deletion(&self, ask: impl FnOnce(AdminRequest) -> Result<AdminReply, CliError>) -> Result<(), CliError> {
         let Self::Delete { project, yes: false } = self else { return Ok(()) };
-        let Reply::Projects(rows) = ask(Request::ListProjects {})? else { return Ok(()) };
+        let AdminReply::Projects(rows) = ask(AdminRequest::ListProjects {})? else { return Ok(()) };
         let found = rows.iter().find(|row| row.name == *project).or_else(|| rows.iter().find(|row| row.uuid.to_string() == *project));
         // The door says that there is none.
         let Some(ProjectRow { name, checks, .. }) = found else { return Ok(()) };
         let what = format!("the project {name:?} with its {checks} checks and all keys and channels");
         if !io::stdin().is_terminal() {
-            return Err(Failure::usage(format!("this deletes {what}: if that is meant, add --yes")));
+            return Err(CliError::usage(format!("this deletes {what}: if that is meant, add --yes")));
         }
-        confirm(&what, io::stdin().lock(), io::stderr())
+        confirm_deletion(&what, io::stdin().lock(), io::stderr())
     }
 }
 

@@ -3,16 +3,15 @@
 use std::io::{self, BufRead, Read as _, Write};
 
 use clap::Args;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::shared::{Json, number};
-use crate::domain::moment::Moment;
-use crate::domain::schedule::{Kind, Schedule};
+use super::common_args::{JsonFlag, number_parser};
+use crate::domain::schedule::{Schedule, ScheduleKind};
+use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 
 /// Bytes in a line of `--batch`; an expression of 100 characters, all escaped, takes a tenth.
-const MAX_LINE: u64 = 16_384;
+const MAX_LINE_BYTES: u64 = 16_384;
 
 #[derive(Args)]
 pub(super) struct ScheduleArgs {
@@ -25,15 +24,15 @@ pub(super) struct ScheduleArgs {
     tz: Option<Timezone>,
 
     /// Time after which to look, such as 2027-01-31T08:00:00+02:00 [default: now]
-    #[arg(long, env = "OVERDUE_FROM", value_name = "RFC3339", value_parser = moment)]
-    from: Option<Moment>,
+    #[arg(long, env = "OVERDUE_FROM", value_name = "RFC3339", value_parser = parse_timestamp)]
+    from: Option<Timestamp>,
 
     /// How many occurrences to show at most
-    #[arg(long, env = "OVERDUE_COUNT", value_name = "N", default_value_t = 5, value_parser = number::<u16>(0..=u64::from(u16::MAX)), allow_negative_numbers = true)]
+    #[arg(long, env = "OVERDUE_COUNT", value_name = "N", default_value_t = 5, value_parser = number_parser::<u16>(0..=u64::from(u16::MAX)), allow_negative_numbers = true)]
     count: u16,
 
     #[command(flatten)]
-    json: Json,
+    json: JsonFlag,
 
     /// Answer JSON lines {"expr","tz","start"} on standard input, one by one
     #[arg(long, env = "OVERDUE_BATCH")]
@@ -41,10 +40,10 @@ pub(super) struct ScheduleArgs {
 }
 
 /// Shows the next occurrences, or answers a batch. A reader that has seen enough may close the pipe.
-pub(super) fn run(args: &ScheduleArgs, now: Moment, stdin: impl BufRead, stdout: impl Write, stderr: impl Write) -> io::Result<()> {
+pub(super) fn run(args: &ScheduleArgs, now: Timestamp, stdin: impl BufRead, stdout: impl Write, stderr: impl Write) -> io::Result<()> {
     let shown = match &args.expr {
-        Some(schedule) => show(schedule, args, now, stdout, stderr),
-        None => batch(args, now, stdin, stdout),
+        Some(schedule) => print_next_runs(schedule, args, now, stdout, stderr),
+        None => answer_batch(args, now, stdin, stdout),
     };
     match shown {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -52,16 +51,22 @@ pub(super) fn run(args: &ScheduleArgs, now: Moment, stdin: impl BufRead, stdout:
     }
 }
 
-fn show(schedule: &Schedule, args: &ScheduleArgs, now: Moment, mut stdout: impl Write, mut stderr: impl Write) -> io::Result<()> {
+fn print_next_runs(
+    schedule: &Schedule,
+    args: &ScheduleArgs,
+    now: Timestamp,
+    mut stdout: impl Write,
+    mut stderr: impl Write,
+) -> io::Result<()> {
     let zone = args.tz.clone().unwrap_or(Timezone::utc());
     if args.tz.is_none() {
         writeln!(stderr, "overdue: read as UTC; --tz sets the zone of the schedule, as in --tz Europe/Riga")?;
     }
-    let mut next = schedule.series(args.from.unwrap_or(now), &zone).peekable();
+    let mut next = schedule.occurrences(args.from.unwrap_or(now), &zone).peekable();
     if next.peek().is_none() {
         writeln!(stderr, "overdue: the schedule has ended")?;
     }
-    let lines = next.take(args.count.into()).map(|moment| written(moment, &zone, "%Y-%m-%dT%H:%M:%S%:z"));
+    let lines = next.take(args.count.into()).map(|moment| format_timestamp(moment, &zone, "%Y-%m-%dT%H:%M:%S%:z"));
     if args.json.json {
         writeln!(stdout, "{}", serde_json::to_string(&lines.collect::<Vec<_>>())?)?;
     } else {
@@ -72,7 +77,7 @@ fn show(schedule: &Schedule, args: &ScheduleArgs, now: Moment, mut stdout: impl 
 
 /// A line of `--batch`. What it leaves out, the flags say.
 #[derive(Deserialize)]
-struct Question {
+struct BatchQuery {
     expr: String,
     tz: Option<String>,
     start: Option<String>,
@@ -81,21 +86,21 @@ struct Question {
 /// The answer to a line of `--batch`.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Answer {
+enum BatchAnswer {
     Next { kind: &'static str, next: Vec<String> },
     Error { error: String },
 }
 
-fn batch(args: &ScheduleArgs, now: Moment, mut stdin: impl BufRead, mut stdout: impl Write) -> io::Result<()> {
+fn answer_batch(args: &ScheduleArgs, now: Timestamp, mut stdin: impl BufRead, mut stdout: impl Write) -> io::Result<()> {
     let mut line = Vec::new();
-    while stdin.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? > 0 {
-        let answer = if line.len() as u64 == MAX_LINE && !line.ends_with(b"\n") {
+    while stdin.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? > 0 {
+        let answer = if line.len() as u64 == MAX_LINE_BYTES && !line.ends_with(b"\n") {
             stdin.skip_until(b'\n')?;
-            Err(format!("a line is at most {MAX_LINE} bytes"))
+            Err(format!("a line is at most {MAX_LINE_BYTES} bytes"))
         } else {
-            answer(&line, args, now)
+            answer_query(&line, args, now)
         };
-        let mut text = serde_json::to_vec(&answer.unwrap_or_else(|error| Answer::Error { error }))?;
+        let mut text = serde_json::to_vec(&answer.unwrap_or_else(|error| BatchAnswer::Error { error }))?;
         text.push(b'\n');
         stdout.write_all(&text)?;
         line.clear();
@@ -103,30 +108,30 @@ fn batch(args: &ScheduleArgs, now: Moment, mut stdin: impl BufRead, mut stdout: 
     stdout.flush()
 }
 
-fn answer(line: &[u8], args: &ScheduleArgs, now: Moment) -> Result<Answer, String> {
-    let asked: Question = serde_json::from_slice(line).map_err(|error| format!("not a line {{\"expr\",\"tz\",\"start\"}}: {error}"))?;
+fn answer_query(line: &[u8], args: &ScheduleArgs, now: Timestamp) -> Result<BatchAnswer, String> {
+    let asked: BatchQuery = serde_json::from_slice(line).map_err(|error| format!("not a line {{\"expr\",\"tz\",\"start\"}}: {error}"))?;
     let schedule = Schedule::parse(&asked.expr).map_err(|error| format!("expr: {error}"))?;
     let zone = asked.tz.map(|name| Timezone::parse(&name)).transpose().map_err(|error| format!("tz: {error}"))?;
-    let start = asked.start.map(|text| moment(&text)).transpose().map_err(|error| format!("start: {error}"))?;
+    let start = asked.start.map(|text| parse_timestamp(&text)).transpose().map_err(|error| format!("start: {error}"))?;
 
     let zone = zone.or_else(|| args.tz.clone()).unwrap_or(Timezone::utc());
-    let next = schedule.series(start.or(args.from).unwrap_or(now), &zone).take(args.count.into());
+    let next = schedule.occurrences(start.or(args.from).unwrap_or(now), &zone).take(args.count.into());
     let kind = match schedule.kind() {
-        Kind::Cron => "cron",
-        Kind::OnCalendar => "oncalendar",
+        ScheduleKind::Cron => "cron",
+        ScheduleKind::OnCalendar => "oncalendar",
     };
-    Ok(Answer::Next { kind, next: next.map(|moment| written(moment, &Timezone::utc(), "%Y-%m-%dT%H:%M:%SZ")).collect() })
+    Ok(BatchAnswer::Next { kind, next: next.map(|moment| format_timestamp(moment, &Timezone::utc(), "%Y-%m-%dT%H:%M:%SZ")).collect() })
 }
 
-fn moment(text: &str) -> Result<Moment, &'static str> {
-    let stamp: Timestamp = text.parse().map_err(|_| "give an RFC 3339 time, as in 2027-01-31T08:00:00+02:00")?;
-    Ok(Moment::from_micros(stamp.as_microsecond()))
+fn parse_timestamp(text: &str) -> Result<Timestamp, &'static str> {
+    let stamp: jiff::Timestamp = text.parse().map_err(|_| "give an RFC 3339 time, as in 2027-01-31T08:00:00+02:00")?;
+    Ok(Timestamp::from_micros(stamp.as_microsecond()))
 }
 
-fn written(moment: Moment, zone: &Timezone, format: &str) -> String {
+fn format_timestamp(moment: Timestamp, zone: &Timezone, format: &str) -> String {
     // No series leaves the years that a timestamp can have.
-    let stamp = Timestamp::from_second(moment.secs()).unwrap_or_default();
-    stamp.to_zoned(zone.zone().clone()).strftime(format).to_string()
+    let stamp = jiff::Timestamp::from_second(moment.secs()).unwrap_or_default();
+    stamp.to_zoned(zone.rules().clone()).strftime(format).to_string()
 }
 
 #[cfg(test)]

@@ -10,21 +10,21 @@ use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
 use super::backup::BackupFlags;
-use super::declare::DeclareFlags;
-use super::outbound::OutboundFlags;
-use super::shared::{ANY_U32, network, number};
-use super::web::{Secret, WebFlags, secret};
+use super::common_args::{ANY_U32, number_parser, parse_network};
+use super::config_files::ConfigFileFlags;
+use super::dashboard_flags::{DashboardFlags, SecretFileContent, read_secret};
+use super::outbound_flags::OutboundFlags;
 use crate::domain::project::KeyHash;
 use crate::http::{ApiRate, BaseUrl};
 use crate::notify::Heartbeat;
-use crate::outbound::place_of;
-use crate::serve::{CertificateFiles, Config, DEFAULT_LISTEN, LogFormat, Mail, machine_zone};
-use crate::smtp::address::Domain;
+use crate::outbound::host_port_of;
+use crate::serve::{CertificateFiles, DEFAULT_LISTEN, LogFormat, MailPingConfig, ServerConfig, machine_timezone};
+use crate::smtp::address::MailDomain;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
     /// Address and port to take HTTP requests on, such as 0.0.0.0:8000 for all addresses of this machine; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', default_value = DEFAULT_LISTEN, value_parser = address)]
+    #[arg(long, env = "OVERDUE_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', default_value = DEFAULT_LISTEN, value_parser = parse_address)]
     listen: Vec<SocketAddr>,
 
     #[command(flatten)]
@@ -35,26 +35,26 @@ pub(super) struct ServeArgs {
     base_url: Option<BaseUrl>,
 
     /// Name of the site: the label on the badges of whole projects
-    #[arg(long, env = "OVERDUE_SITE_NAME", value_name = "NAME", default_value = "overdue", value_parser = site_name)]
+    #[arg(long, env = "OVERDUE_SITE_NAME", value_name = "NAME", default_value = "overdue", value_parser = parse_site_name)]
     site_name: Box<str>,
 
     /// Proxies whose X-Forwarded-For, X-Forwarded-Proto and Forwarded are believed; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
+    #[arg(long, env = "OVERDUE_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = parse_network)]
     trusted_proxy: Vec<IpNet>,
 
     /// Bytes of a ping's body that are stored
-    #[arg(long, env = "OVERDUE_PING_BODY_LIMIT", value_name = "BYTES", default_value_t = 100_000, value_parser = number::<u32>(0..=10_000_000), allow_negative_numbers = true)]
+    #[arg(long, env = "OVERDUE_PING_BODY_LIMIT", value_name = "BYTES", default_value_t = 100_000, value_parser = number_parser::<u32>(0..=10_000_000), allow_negative_numbers = true)]
     ping_body_limit: u32,
 
     #[command(flatten)]
-    mail: MailArgs,
+    mail: SmtpArgs,
 
     /// API requests a minute for each key; 0 for no limit
-    #[arg(long, env = "OVERDUE_API_RATE", value_name = "N", default_value_t = 100, value_parser = number::<u32>(ANY_U32), allow_negative_numbers = true)]
+    #[arg(long, env = "OVERDUE_API_RATE", value_name = "N", default_value_t = 100, value_parser = number_parser::<u32>(ANY_U32), allow_negative_numbers = true)]
     api_rate: u32,
 
     /// API requests that a key may make at once after a pause
-    #[arg(long, env = "OVERDUE_API_BURST", value_name = "N", default_value_t = 1000, value_parser = number::<u32>(ANY_U32), allow_negative_numbers = true)]
+    #[arg(long, env = "OVERDUE_API_BURST", value_name = "N", default_value_t = 1000, value_parser = number_parser::<u32>(ANY_U32), allow_negative_numbers = true)]
     api_burst: u32,
 
     /// HTTP connections that one address may have at once; IPv6 counts by /64, and trusted proxies have no limit of their own
@@ -62,14 +62,14 @@ pub(super) struct ServeArgs {
     connections_per_address: u32,
 
     #[command(flatten)]
-    web: WebFlags,
+    web: DashboardFlags,
 
     /// How much is logged: off, error, warn, info, debug or trace
-    #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info", value_parser = log_level, help_heading = "Log and metrics")]
+    #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info", value_parser = parse_log_level, help_heading = "Log and metrics")]
     log: LevelFilter,
 
     /// How the log is written: text, or json (an object on each line)
-    #[arg(long, env = "OVERDUE_LOG_FORMAT", value_name = "FORMAT", default_value = "text", value_parser = log_format, help_heading = "Log and metrics")]
+    #[arg(long, env = "OVERDUE_LOG_FORMAT", value_name = "FORMAT", default_value = "text", value_parser = parse_log_format, help_heading = "Log and metrics")]
     log_format: LogFormat,
 
     /// Log every HTTP request, with *** in place of whatever may be a secret in its path
@@ -77,31 +77,31 @@ pub(super) struct ServeArgs {
     access_log: bool,
 
     /// Address and port to read metrics on without a key, as Prometheus does at /metrics; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_METRICS_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = address, help_heading = "Log and metrics")]
+    #[arg(long, env = "OVERDUE_METRICS_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = parse_address, help_heading = "Log and metrics")]
     metrics_listen: Vec<SocketAddr>,
 
     /// File with the token by which metrics are read at /metrics of the other addresses, as in Authorization: Bearer TOKEN
-    #[arg(long, env = "OVERDUE_METRICS_TOKEN_FILE", value_name = "FILE", value_parser = secret, help_heading = "Log and metrics")]
-    metrics_token_file: Option<Secret>,
+    #[arg(long, env = "OVERDUE_METRICS_TOKEN_FILE", value_name = "FILE", value_parser = read_secret, help_heading = "Log and metrics")]
+    metrics_token_file: Option<SecretFileContent>,
 
     /// What becomes of alerts for pings that may have been lost while the server could take none: hold (the job gets the chance to report
     /// again) or at-once
-    #[arg(long, env = "OVERDUE_AFTER_OUTAGE", value_name = "WHAT", default_value = "hold", value_parser = after_outage, help_heading = "Alerts")]
-    after_outage: AfterOutage,
+    #[arg(long, env = "OVERDUE_AFTER_OUTAGE", value_name = "WHAT", default_value = "hold", value_parser = parse_after_outage, help_heading = "Alerts")]
+    after_outage: AfterOutageMode,
 
     /// URL that is fetched as long as all is well, such as the ping URL of a check of another server: silence is the alarm
-    #[arg(long, env = "OVERDUE_HEARTBEAT_URL", value_name = "URL", value_parser = heartbeat_url, hide_env_values = true, help_heading = "Alerts")]
+    #[arg(long, env = "OVERDUE_HEARTBEAT_URL", value_name = "URL", value_parser = parse_heartbeat_url, hide_env_values = true, help_heading = "Alerts")]
     heartbeat_url: Option<String>,
 
     /// Seconds between two heartbeats
-    #[arg(long, env = "OVERDUE_HEARTBEAT_EVERY", value_name = "SECONDS", default_value_t = 60, value_parser = number::<u32>(10..=86_400), allow_negative_numbers = true, help_heading = "Alerts")]
+    #[arg(long, env = "OVERDUE_HEARTBEAT_EVERY", value_name = "SECONDS", default_value_t = 60, value_parser = number_parser::<u32>(10..=86_400), allow_negative_numbers = true, help_heading = "Alerts")]
     heartbeat_every: u32,
 
     #[command(flatten)]
     backups: BackupFlags,
 
     #[command(flatten)]
-    declared: DeclareFlags,
+    declared: ConfigFileFlags,
 
     #[command(flatten)]
     outbound: OutboundFlags,
@@ -119,14 +119,14 @@ struct TlsArgs {
 }
 
 #[derive(Args)]
-struct MailArgs {
+struct SmtpArgs {
     /// Address and port to take pings by SMTP on; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_SMTP_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = address, requires = "ping_email_domain")]
+    #[arg(long, env = "OVERDUE_SMTP_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = parse_address, requires = "ping_email_domain")]
     smtp_listen: Vec<SocketAddr>,
 
     /// Domain of the addresses that mail pings: UUID@DOMAIN and PINGKEY+SLUG@DOMAIN
-    #[arg(long, env = "OVERDUE_PING_EMAIL_DOMAIN", value_name = "DOMAIN", value_parser = Domain::parse)]
-    ping_email_domain: Option<Domain>,
+    #[arg(long, env = "OVERDUE_PING_EMAIL_DOMAIN", value_name = "DOMAIN", value_parser = MailDomain::parse)]
+    ping_email_domain: Option<MailDomain>,
 
     /// PEM file of a certificate and its chain: SMTP offers STARTTLS with it
     #[arg(long, env = "OVERDUE_SMTP_TLS_CERT", value_name = "FILE", requires = "smtp_tls_key", requires = "ping_email_domain")]
@@ -138,37 +138,37 @@ struct MailArgs {
 }
 
 /// Characters of the name of the site.
-const LONGEST_SITE_NAME: usize = 100;
+const MAX_SITE_NAME_CHARS: usize = 100;
 
-fn site_name(text: &str) -> Result<Box<str>, &'static str> {
-    let fits = !text.is_empty() && text.chars().count() <= LONGEST_SITE_NAME && !text.chars().any(char::is_control);
+fn parse_site_name(text: &str) -> Result<Box<str>, &'static str> {
+    let fits = !text.is_empty() && text.chars().count() <= MAX_SITE_NAME_CHARS && !text.chars().any(char::is_control);
     if fits { Ok(text.into()) } else { Err("give 1 to 100 characters on one line") }
 }
 
-fn heartbeat_url(text: &str) -> Result<String, &'static str> {
-    place_of(text).map(|_| text.to_owned()).map_err(|_| "give an http:// or https:// URL")
+fn parse_heartbeat_url(text: &str) -> Result<String, &'static str> {
+    host_port_of(text).map(|_| text.to_owned()).map_err(|_| "give an http:// or https:// URL")
 }
 
 /// What becomes of alerts after an outage.
 #[derive(Clone, Copy)]
-enum AfterOutage {
+enum AfterOutageMode {
     Hold,
     AtOnce,
 }
 
-fn after_outage(text: &str) -> Result<AfterOutage, &'static str> {
+fn parse_after_outage(text: &str) -> Result<AfterOutageMode, &'static str> {
     match text {
-        "hold" => Ok(AfterOutage::Hold),
-        "at-once" => Ok(AfterOutage::AtOnce),
+        "hold" => Ok(AfterOutageMode::Hold),
+        "at-once" => Ok(AfterOutageMode::AtOnce),
         _ => Err("give hold or at-once"),
     }
 }
 
-fn log_level(text: &str) -> Result<LevelFilter, &'static str> {
+fn parse_log_level(text: &str) -> Result<LevelFilter, &'static str> {
     text.parse().map_err(|_| "give off, error, warn, info, debug or trace")
 }
 
-fn log_format(text: &str) -> Result<LogFormat, &'static str> {
+fn parse_log_format(text: &str) -> Result<LogFormat, &'static str> {
     match text {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
@@ -176,27 +176,27 @@ fn log_format(text: &str) -> Result<LogFormat, &'static str> {
     }
 }
 
-pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
+pub(super) fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "give an IP address and a port, as in 127.0.0.1:8000 or [::]:8000")
 }
 
 impl ServeArgs {
     /// What the server works with, or what is wrong with the flags together.
-    pub(super) fn config(self, data: PathBuf, program: &Path) -> Result<Config, &'static str> {
+    pub(super) fn config(self, data: PathBuf, program: &Path) -> Result<ServerConfig, &'static str> {
         let mut warnings = Vec::new();
-        if self.web.is_open() {
+        if self.web.is_unauthenticated() {
             warnings.push(
                 "--auth none: everybody on this machine and behind trusted proxies is an owner, also behind a proxy of this machine".into(),
             );
         }
         let mail = self.mail.config();
-        let mut web = self.web.config(self.outbound.time_zone.clone().unwrap_or_else(machine_zone))?;
+        let mut web = self.web.config(self.outbound.time_zone.clone().unwrap_or_else(machine_timezone))?;
         web.mail_domain = mail.as_ref().map(|mail| mail.domain.as_str().into());
-        Ok(Config {
-            data,
+        Ok(ServerConfig {
+            data_directory: data,
             program: program.into(),
             listen: self.listen,
-            certificate: certificate(self.tls.tls_cert, self.tls.tls_key),
+            certificate: certificate_files(self.tls.tls_cert, self.tls.tls_key),
             base_url: self.base_url,
             site_name: self.site_name,
             trusted_proxies: self.trusted_proxy,
@@ -207,29 +207,29 @@ impl ServeArgs {
             web,
             mail,
             zone: self.outbound.time_zone.clone(),
-            outbound: self.outbound.config()?,
-            heartbeat: self.heartbeat_url.map(|url| Heartbeat { url, every: Duration::from_secs(self.heartbeat_every.into()) }),
-            backups: self.backups.intervals(),
-            declared: self.declared.files(),
-            holds_after_outage: matches!(self.after_outage, AfterOutage::Hold),
+            outbound: self.outbound.outbound_config()?,
+            heartbeat: self.heartbeat_url.map(|url| Heartbeat { url, interval: Duration::from_secs(self.heartbeat_every.into()) }),
+            backups: self.backups.backup_schedule(),
+            declared: self.declared.applied_config(),
+            holds_after_outage: matches!(self.after_outage, AfterOutageMode::Hold),
             log: self.log,
             log_format: self.log_format,
             access_log: self.access_log,
             metrics_listen: self.metrics_listen,
-            metrics_token: self.metrics_token_file.map(|token| KeyHash::of(&token.0)),
+            metrics_token: self.metrics_token_file.map(|token| KeyHash::of_key(&token.0)),
             warnings,
         })
     }
 }
 
-impl MailArgs {
-    fn config(self) -> Option<Mail> {
+impl SmtpArgs {
+    fn config(self) -> Option<MailPingConfig> {
         let domain = self.ping_email_domain?;
-        Some(Mail { listen: self.smtp_listen, domain, certificate: certificate(self.smtp_tls_cert, self.smtp_tls_key) })
+        Some(MailPingConfig { listen: self.smtp_listen, domain, certificate: certificate_files(self.smtp_tls_cert, self.smtp_tls_key) })
     }
 }
 
 /// Both files, of which clap takes none without the other.
-fn certificate(chain: Option<PathBuf>, key: Option<PathBuf>) -> Option<CertificateFiles> {
+fn certificate_files(chain: Option<PathBuf>, key: Option<PathBuf>) -> Option<CertificateFiles> {
     chain.zip(key).map(|(chain, key)| CertificateFiles { chain, key })
 }

@@ -5,17 +5,17 @@ use std::io::{self, ErrorKind, Write as _};
 
 use serde::Serialize;
 
-use crate::channel::render::clean::turns_text;
+use crate::channel::render::sanitize::is_bidi_control;
 
 /// What a terminal takes as text, on one line: names, user agents and errors are those of strangers, and a terminal obeys control characters.
 /// Tabs stay.
-pub(super) fn clean(text: &str) -> String {
+pub(super) fn sanitize(text: &str) -> String {
     text.chars().map(|c| if c != '\t' && obeys(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// True if a terminal obeys the character instead of showing it.
 fn obeys(c: char) -> bool {
-    c.is_control() || turns_text(c) || matches!(c, '\u{2028}' | '\u{2029}')
+    c.is_control() || is_bidi_control(c) || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// A value as JSON on one line, in which what a terminal obeys is escaped.
@@ -33,22 +33,22 @@ pub(super) fn to_json(value: &(impl Serialize + ?Sized)) -> io::Result<String> {
 }
 
 /// Writes the lines to standard output.
-pub(super) fn lines(lines: &[String]) -> io::Result<()> {
+pub(super) fn print_lines(lines: &[String]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all((lines.join("\n") + "\n").as_bytes())?;
     out.flush()
 }
 
 /// Shows what was made, on a line of its own. Whoever asked has to see it, so a closed pipe is an error.
-pub(super) fn made(text: &str, row: &impl Serialize, json: bool) -> io::Result<()> {
-    lines(&[if json { to_json(row)? } else { clean(text) }])
+pub(super) fn print_created(text: &str, row: &impl Serialize, json: bool) -> io::Result<()> {
+    print_lines(&[if json { to_json(row)? } else { sanitize(text) }])
 }
 
 /// Shows all fields of the one row: as a JSON object, or as a table.
-pub(super) fn show_whole(rows: &[impl Serialize], json: bool) -> io::Result<()> {
+pub(super) fn print_record(rows: &[impl Serialize], json: bool) -> io::Result<()> {
     let Some(row) = rows.first() else { return Ok(()) };
     if json {
-        return piped(lines(&[to_json(row)?]));
+        return ignore_closed_pipe(print_lines(&[to_json(row)?]));
     }
     let serde_json::Value::Object(fields) = serde_json::to_value(row)? else { return Ok(()) };
     let cells = |(name, value): (String, serde_json::Value)| match value {
@@ -56,22 +56,22 @@ pub(super) fn show_whole(rows: &[impl Serialize], json: bool) -> io::Result<()> 
         serde_json::Value::Null => [name, String::new()],
         other => [name, other.to_string()],
     };
-    piped(lines(&table(&["FIELD", "VALUE"], fields.into_iter().map(cells))))
+    ignore_closed_pipe(print_lines(&format_table(&["FIELD", "VALUE"], fields.into_iter().map(cells))))
 }
 
 /// Shows a list: as one JSON array, or as a table under these headings.
-pub(super) fn show<R: Serialize, const N: usize>(
+pub(super) fn print_list<R: Serialize, const N: usize>(
     rows: &[R],
     json: bool,
     headings: &[&str; N],
     cells: impl Fn(&R) -> [String; N],
 ) -> io::Result<()> {
-    let text = if json { vec![to_json(rows)?] } else { table(headings, rows.iter().map(cells)) };
-    piped(lines(&text))
+    let text = if json { vec![to_json(rows)?] } else { format_table(headings, rows.iter().map(cells)) };
+    ignore_closed_pipe(print_lines(&text))
 }
 
 /// A reader that has seen enough may close the pipe.
-fn piped(shown: io::Result<()>) -> io::Result<()> {
+fn ignore_closed_pipe(shown: io::Result<()>) -> io::Result<()> {
     match shown {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         shown => shown,
@@ -79,8 +79,8 @@ fn piped(shown: io::Result<()>) -> io::Result<()> {
 }
 
 /// Columns as wide as their widest cell, those without anything in them left out. Cells are cleaned.
-pub(super) fn table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Vec<String> {
-    let rows: Vec<_> = rows.map(|row| row.map(|cell| clean(&cell))).collect();
+pub(super) fn format_table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Vec<String> {
+    let rows: Vec<_> = rows.map(|row| row.map(|cell| sanitize(&cell))).collect();
     let widths = |column: usize| rows.iter().filter_map(move |row| row.get(column)).map(|cell| cell.chars().count());
     let columns: Vec<_> = (0..N).map(|column| widths(column).max().unwrap_or(1)).collect();
     let line = |cells: Vec<&str>| {
@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn columns_line_up_and_empty_ones_are_left_out() {
         let rows = [["Žofie ☎", "", "1"], ["b", "", "22"]].map(|row| row.map(String::from));
-        assert_eq!(table(&["NAME", "KEY", "N"], rows.into_iter()), ["NAME     N", "Žofie ☎  1", "b        22"]);
-        assert_eq!(table(&["NAME", "N"], std::iter::empty()), ["NAME  N"]);
+        assert_eq!(format_table(&["NAME", "KEY", "N"], rows.into_iter()), ["NAME     N", "Žofie ☎  1", "b        22"]);
+        assert_eq!(format_table(&["NAME", "N"], std::iter::empty()), ["NAME  N"]);
     }
 
     #[test]
@@ -112,9 +112,9 @@ mod tests {
             ("x\u{202e}gpj.exe\u{2066}", "x�gpj.exe�"),
             ("a\tb ž☎", "a\tb ž☎"),
         ] {
-            assert_eq!(clean(text), shown, "{text:?}");
+            assert_eq!(sanitize(text), shown, "{text:?}");
         }
-        assert_eq!(table(&["NAME"], std::iter::once(["a\nb  up".to_owned()])), ["NAME", "a�b  up"]);
+        assert_eq!(format_table(&["NAME"], std::iter::once(["a\nb  up".to_owned()])), ["NAME", "a�b  up"]);
         let text = "\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{2028}\ta ž☎";
         let json = to_json(&[text]).unwrap();
         assert_eq!(json, r#"["\u001b[2J\u009b2J\u007f\u202e\u2028\ta ž☎"]"#);

@@ -1,13 +1,13 @@
 mod chapters;
-mod packaged;
+mod packaging;
 
 use std::collections::BTreeSet;
 
 use super::*;
 
 /// Every subcommand, the outermost included.
-fn all(command: &clap::Command) -> Vec<&clap::Command> {
-    std::iter::once(command).chain(command.get_subcommands().flat_map(all)).collect()
+fn all_commands(command: &clap::Command) -> Vec<&clap::Command> {
+    std::iter::once(command).chain(command.get_subcommands().flat_map(all_commands)).collect()
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn every_flag_has_its_variable_and_help() {
     let mut tree = Cli::command();
     tree.build();
     let mut seen = BTreeSet::new();
-    for command in all(&tree) {
+    for command in all_commands(&tree) {
         for flag in command.get_arguments().filter(|flag| !["help", "version"].contains(&flag.get_id().as_str())) {
             assert!(flag.get_help().is_some(), "{} {}", command.get_name(), flag.get_id());
             let Some(name) = flag.get_long() else { continue };
@@ -87,7 +87,7 @@ fn errors_are_one_line() {
         ),
     ] {
         let error = Cli::try_parse_from(["overdue"].iter().chain(words)).err().unwrap();
-        assert_eq!(one_line(&error.render().to_string()), line);
+        assert_eq!(one_line_message(&error.render().to_string()), line);
         assert_eq!(help_or_usage(&error).err().unwrap().status, 2);
     }
 }
@@ -123,6 +123,6 @@ fn an_error_names_the_variable_that_a_value_came_from() {
         ("serve", "--smtp-listen needs --ping-email-domain -- a -", "--smtp-listen needs --ping-email-domain -- a -"),
     ] {
         let words: Vec<_> = words.split(' ').map(OsString::from).collect();
-        assert_eq!(variables::name_sources(message, &words, variable), wanted);
+        assert_eq!(env_variables::annotate_sources(message, &words, variable), wanted);
     }
 }

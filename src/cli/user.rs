@@ -5,19 +5,19 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use clap::builder::FalseyValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::shared::{Json, Yes};
-use super::{Failure, Question, table};
-use crate::admin::Request;
-use crate::admin::user::{Granted, GrantedProject, LinkRow, OfUser, UserRow};
+use super::common_args::{JsonFlag, YesFlag};
+use super::{AdminCall, CliError, table};
+use crate::admin::AdminRequest;
+use crate::admin::user::{GrantRow, LinkRow, ProjectGrantRow, UserAction, UserRow};
 use crate::domain::user::{Membership, Password, PasswordHash, UserName};
 use crate::password;
 use crate::random::Random;
 
 /// Bytes of a line with a password that are read: more than a password has.
-const MOST_BYTES: u64 = 1024;
+const MAX_PASSWORD_LINE_BYTES: u64 = 1024;
 
 #[derive(Subcommand)]
-pub(super) enum UserCommand {
+pub(super) enum UserSubcommand {
     /// Make a user; without a password it prints a link by which the user chooses one
     #[command(group = ArgGroup::new("role").args(["owner", "member", "read_only"]).required(true).multiple(true))]
     Create {
@@ -26,18 +26,18 @@ pub(super) enum UserCommand {
         name: UserName,
 
         #[command(flatten)]
-        role: Role,
+        role: UserRoleArgs,
 
         #[command(flatten)]
-        password: PasswordStdin,
+        password: PasswordArgs,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// List the users
     List {
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Give a user another password, and end all its sessions
     #[command(group = ArgGroup::new("source").args(["password_stdin"]).required(true))]
@@ -46,7 +46,7 @@ pub(super) enum UserCommand {
         user: String,
 
         #[command(flatten)]
-        password: PasswordStdin,
+        password: PasswordArgs,
     },
     /// Print a link by which a user chooses its password; without a name one for the first owner, while there is no user
     Link {
@@ -54,7 +54,7 @@ pub(super) enum UserCommand {
         user: Option<String>,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Change a user
     #[command(group = ArgGroup::new("change").args(["name", "owner", "member", "read_only", "disable", "enable"]).required(true).multiple(true))]
@@ -67,7 +67,7 @@ pub(super) enum UserCommand {
         name: Option<UserName>,
 
         #[command(flatten)]
-        role: Role,
+        role: UserRoleArgs,
 
         /// Let it sign in no more, and end all its sessions
         #[arg(long, env = "OVERDUE_DISABLE", value_parser = FalseyValueParser::new(), conflicts_with = "enable")]
@@ -88,7 +88,7 @@ pub(super) enum UserCommand {
         user: String,
 
         #[command(flatten)]
-        yes: Yes,
+        yes: YesFlag,
     },
     /// End all sessions of a user
     SignOut {
@@ -99,7 +99,7 @@ pub(super) enum UserCommand {
 
 /// What a user may do.
 #[derive(Args)]
-pub(super) struct Role {
+pub(super) struct UserRoleArgs {
     /// It may do everything, in every project
     #[arg(long, env = "OVERDUE_OWNER", value_parser = FalseyValueParser::new(), conflicts_with_all = ["member", "read_only"])]
     owner: bool,
@@ -114,28 +114,28 @@ pub(super) struct Role {
 }
 
 #[derive(Args)]
-pub(super) struct PasswordStdin {
+pub(super) struct PasswordArgs {
     /// Read its password from the first line of standard input: at least 10 characters
     #[arg(long, env = "OVERDUE_PASSWORD_STDIN", value_parser = FalseyValueParser::new())]
     password_stdin: bool,
 }
 
-impl Role {
+impl UserRoleArgs {
     /// `None`: nothing was said of it.
-    fn granted(self) -> Option<Granted> {
+    fn into_grant(self) -> Option<GrantRow> {
         let Self { owner, member, read_only } = self;
         if owner {
-            return Some(Granted::Owner);
+            return Some(GrantRow::Owner);
         }
-        let of = |projects: Vec<String>, access| projects.into_iter().map(move |project| GrantedProject { project, access });
+        let of = |projects: Vec<String>, access| projects.into_iter().map(move |project| ProjectGrantRow { project, access });
         let projects: Vec<_> = of(member, Membership::Member).chain(of(read_only, Membership::ReadOnly)).collect();
-        (!projects.is_empty()).then_some(Granted::Projects(projects))
+        (!projects.is_empty()).then_some(GrantRow::Projects(projects))
     }
 }
 
-impl PasswordStdin {
+impl PasswordArgs {
     /// The hash of the password, if one is to be read. The password itself goes nowhere.
-    fn read(self, name: &str) -> Result<Option<PasswordHash>, Failure> {
+    fn read_hash(self, name: &str) -> Result<Option<PasswordHash>, CliError> {
         if !self.password_stdin {
             return Ok(None);
         }
@@ -145,41 +145,41 @@ impl PasswordStdin {
             let _ = write!(io::stderr(), "Password, which is shown while you type: ");
         }
         let mut line = Vec::new();
-        stdin.lock().take(MOST_BYTES).read_until(b'\n', &mut line).map_err(Failure::other)?;
-        let line = String::from_utf8(line).map_err(|_| Failure::usage("a password is text in UTF-8"))?;
-        let name = UserName::parse(name).map_err(Failure::usage)?;
-        let chosen = Password::parse(line.trim_end_matches(['\r', '\n']), &name).map_err(Failure::usage)?;
-        password::hash(&chosen, Random::System.bytes()).map(Some).map_err(|_| Failure::other("there is no memory to hash the password"))
+        stdin.lock().take(MAX_PASSWORD_LINE_BYTES).read_until(b'\n', &mut line).map_err(CliError::other)?;
+        let line = String::from_utf8(line).map_err(|_| CliError::usage("a password is text in UTF-8"))?;
+        let name = UserName::parse(name).map_err(CliError::usage)?;
+        let chosen = Password::parse(line.trim_end_matches(['\r', '\n']), &name).map_err(CliError::usage)?;
+        password::hash(&chosen, Random::System.bytes()).map(Some).map_err(|_| CliError::other("there is no memory to hash the password"))
     }
 }
 
-impl UserCommand {
+impl UserSubcommand {
     /// What to ask. A password is read and hashed here.
-    pub(super) fn question(self) -> Result<Question, Failure> {
-        let of = |user, what| Request::OfUser { user, what };
+    pub(super) fn into_call(self) -> Result<AdminCall, CliError> {
+        let of = |user, what| AdminRequest::OfUser { user, what };
         Ok(match self {
-            Self::Create { name, role, password, json: Json { json } } => {
-                let password = password.read(name.as_str())?;
-                let grant = role.granted().ok_or_else(|| Failure::usage("say what the user may do"))?;
-                Question::shown(Request::CreateUser { name, password, grant }, json)
+            Self::Create { name, role, password, json: JsonFlag { json } } => {
+                let password = password.read_hash(name.as_str())?;
+                let grant = role.into_grant().ok_or_else(|| CliError::usage("say what the user may do"))?;
+                AdminCall::new(AdminRequest::CreateUser { name, password, grant }, json)
             }
-            Self::List { json: Json { json } } => Question::shown(Request::ListUsers {}, json),
+            Self::List { json: JsonFlag { json } } => AdminCall::new(AdminRequest::ListUsers {}, json),
             Self::Passwd { user, password } => {
-                let hash = password.read(&user)?.ok_or_else(|| Failure::usage("give the password with --password-stdin"))?;
-                of(user, OfUser::Password(hash)).into()
+                let hash = password.read_hash(&user)?.ok_or_else(|| CliError::usage("give the password with --password-stdin"))?;
+                of(user, UserAction::Password(hash)).into()
             }
-            Self::Link { user: None, json: Json { json } } => Question::shown(Request::SetupLink {}, json),
-            Self::Link { user: Some(user), json: Json { json } } => Question::shown(of(user, OfUser::Link), json),
+            Self::Link { user: None, json: JsonFlag { json } } => AdminCall::new(AdminRequest::SetupLink {}, json),
+            Self::Link { user: Some(user), json: JsonFlag { json } } => AdminCall::new(of(user, UserAction::Link), json),
             Self::Set { user, name, role, disable, enable } => {
                 let disabled = (disable || enable).then_some(disable);
-                of(user, OfUser::Set { name, grant: role.granted(), disabled }).into()
+                of(user, UserAction::Set { name, grant: role.into_grant(), disabled }).into()
             }
-            Self::ResetTotp { user } => of(user, OfUser::ResetTotp).into(),
-            Self::Delete { user, yes: Yes { yes } } => {
+            Self::ResetTotp { user } => of(user, UserAction::ResetTotp).into(),
+            Self::Delete { user, yes: YesFlag { yes } } => {
                 let deletes = (!yes).then(|| format!("the user {user:?}"));
-                Question { deletes, ..of(user, OfUser::Delete).into() }
+                AdminCall { deletion_target: deletes, ..of(user, UserAction::Delete).into() }
             }
-            Self::SignOut { user } => of(user, OfUser::SignOut).into(),
+            Self::SignOut { user } => of(user, UserAction::SignOut).into(),
         })
     }
 }
@@ -190,10 +190,10 @@ pub(super) const HEADINGS: [&str; 7] = ["UUID", "NAME", "STATUS", "MAY", "SESSIO
 /// A row of the table.
 pub(super) fn cells(row: &UserRow) -> [String; 7] {
     let may = match &row.grant {
-        Granted::Owner => "everything".into(),
-        Granted::Projects(projects) if projects.is_empty() => "nothing".into(),
-        Granted::Projects(projects) => {
-            let one = |granted: &GrantedProject| format!("{}: {}", granted.project, granted.access.name());
+        GrantRow::Owner => "everything".into(),
+        GrantRow::Projects(projects) if projects.is_empty() => "nothing".into(),
+        GrantRow::Projects(projects) => {
+            let one = |granted: &ProjectGrantRow| format!("{}: {}", granted.project, granted.access.name());
             projects.iter().map(one).collect::<Vec<_>>().join(", ")
         }
     };
@@ -203,7 +203,7 @@ pub(super) fn cells(row: &UserRow) -> [String; 7] {
 }
 
 /// Says what to do with links that are paths alone, since no server says what they begin with.
-pub(super) fn tell_of_path<'a>(links: impl IntoIterator<Item = &'a LinkRow>) {
+pub(super) fn print_link_hint<'a>(links: impl IntoIterator<Item = &'a LinkRow>) {
     if links.into_iter().any(|link| link.url.is_none()) {
         // Without a reader, the path is shown all the same.
         let _ = writeln!(io::stderr(), "overdue: no server with pages is running; open the path of the link at its address once one does");
@@ -211,9 +211,9 @@ pub(super) fn tell_of_path<'a>(links: impl IntoIterator<Item = &'a LinkRow>) {
 }
 
 /// Shows a link. Without a server nobody knows the address that it begins with.
-pub(super) fn show_link(row: &LinkRow, json: bool) -> io::Result<()> {
+pub(super) fn print_link(row: &LinkRow, json: bool) -> io::Result<()> {
     if !json {
-        tell_of_path([row]);
+        print_link_hint([row]);
     }
-    table::made(row.url.as_ref().unwrap_or(&row.path), row, json)
+    table::print_created(row.url.as_ref().unwrap_or(&row.path), row, json)
 }

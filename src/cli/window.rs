@@ -4,15 +4,15 @@ use std::path::Path;
 
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::channel::warn;
-use super::shared::{AnyProject, Json, OneProject};
-use super::{Failure, Question};
+use super::channel::print_warnings;
+use super::common_args::{JsonFlag, ProjectFilter, TargetProject};
+use super::{AdminCall, CliError};
 use crate::admin::check;
 use crate::admin::window::WindowRow;
-use crate::admin::{Reply, Request};
+use crate::admin::{AdminReply, AdminRequest};
 use crate::domain::channel::seconds_of;
+use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimesInput};
 use crate::domain::text::{Name, Tags};
-use crate::domain::window::{GivenTimes, Window};
 
 #[derive(Subcommand)]
 pub(super) enum WindowCommand {
@@ -20,14 +20,14 @@ pub(super) enum WindowCommand {
     #[command(group = ArgGroup::new("begin").args(["at", "from"]).required(true), group = ArgGroup::new("end").args(["to", "minutes"]).required(true))]
     Create {
         #[command(flatten)]
-        project: OneProject,
+        project: TargetProject,
 
         /// Its name, which alerts mention
-        #[arg(value_parser = check::name)]
+        #[arg(value_parser = check::parse_name)]
         name: Name,
 
         #[command(flatten)]
-        about: About,
+        about: WindowTagArgs,
 
         /// When it opens, again and again: a cron expression of five fields, or an OnCalendar expression of systemd
         #[arg(long, env = "OVERDUE_AT", value_name = "EXPR", conflicts_with = "to")]
@@ -46,19 +46,19 @@ pub(super) enum WindowCommand {
         to: Option<String>,
 
         /// For how long it is open: 90m, 2h or 1d
-        #[arg(long = "for", env = "OVERDUE_FOR", value_name = "TIME", value_parser = minutes)]
+        #[arg(long = "for", env = "OVERDUE_FOR", value_name = "TIME", value_parser = parse_minutes)]
         minutes: Option<u64>,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// List the maintenance windows
     List {
         #[command(flatten)]
-        project: AnyProject,
+        project: ProjectFilter,
 
         #[command(flatten)]
-        json: Json,
+        json: JsonFlag,
     },
     /// Delete a maintenance window. What it held back is told
     Delete {
@@ -66,81 +66,91 @@ pub(super) enum WindowCommand {
         window: String,
 
         #[command(flatten)]
-        project: AnyProject,
+        project: ProjectFilter,
     },
 }
 
 #[derive(Args)]
-pub(super) struct About {
+pub(super) struct WindowTagArgs {
     /// Tag that a check must have to be meant; may be given several times, with commas in the variable [default: all checks]
     #[arg(long, env = "OVERDUE_TAG", value_delimiter = ',')]
     tag: Vec<String>,
 }
 
-impl About {
+impl WindowTagArgs {
     fn tags(&self) -> Tags {
-        Tags::stored(&self.tag.join(" "))
+        Tags::from_stored(&self.tag.join(" "))
     }
 }
 
 #[derive(Args)]
 pub(super) struct MuteArgs {
     /// For how long: 10m, 2h or 1d
-    #[arg(value_parser = minutes, value_name = "TIME")]
+    #[arg(value_parser = parse_minutes, value_name = "TIME")]
     minutes: u64,
 
     #[command(flatten)]
-    project: OneProject,
+    project: TargetProject,
 
     #[command(flatten)]
-    about: About,
+    about: WindowTagArgs,
 
     #[command(flatten)]
-    json: Json,
+    json: JsonFlag,
 }
 
-fn minutes(text: &str) -> Result<u64, String> {
-    let most = Window::MOST_MINUTES_ONCE.cast_signed() * 60;
+fn parse_minutes(text: &str) -> Result<u64, String> {
+    let most = MaintenanceWindow::MAX_MINUTES.cast_signed() * 60;
     Ok(seconds_of(text, 60, most)?.unsigned_abs() / 60)
 }
 
-impl From<WindowCommand> for Question {
+impl From<WindowCommand> for AdminCall {
     fn from(command: WindowCommand) -> Self {
         match command {
-            WindowCommand::Create { project: OneProject { project }, name, about, at, tz, from, to, minutes, json: Json { json } } => {
-                let times = GivenTimes { from, to, schedule: at, minutes, tz };
-                Self::shown(Request::CreateWindow { project, name, tags: about.tags(), times }, json)
+            WindowCommand::Create {
+                project: TargetProject { project },
+                name,
+                about,
+                at,
+                tz,
+                from,
+                to,
+                minutes,
+                json: JsonFlag { json },
+            } => {
+                let times = WindowTimesInput { from, to, schedule: at, minutes, tz };
+                Self::new(AdminRequest::CreateWindow { project, name, tags: about.tags(), times }, json)
             }
-            WindowCommand::List { project: AnyProject { project }, json: Json { json } } => {
-                Self::shown(Request::ListWindows { project }, json)
+            WindowCommand::List { project: ProjectFilter { project }, json: JsonFlag { json } } => {
+                Self::new(AdminRequest::ListWindows { project }, json)
             }
-            WindowCommand::Delete { window, project: AnyProject { project } } => Request::DeleteWindow { project, window }.into(),
+            WindowCommand::Delete { window, project: ProjectFilter { project } } => AdminRequest::DeleteWindow { project, window }.into(),
         }
     }
 }
 
-impl From<MuteArgs> for Question {
-    fn from(MuteArgs { minutes, project: OneProject { project }, about, json: Json { json } }: MuteArgs) -> Self {
-        let times = GivenTimes { minutes: Some(minutes), ..GivenTimes::default() };
+impl From<MuteArgs> for AdminCall {
+    fn from(MuteArgs { minutes, project: TargetProject { project }, about, json: JsonFlag { json } }: MuteArgs) -> Self {
+        let times = WindowTimesInput { minutes: Some(minutes), ..WindowTimesInput::default() };
         let name = Name::parse("mute").unwrap_or_default();
-        Self::shown(Request::CreateWindow { project, name, tags: about.tags(), times }, json)
+        Self::new(AdminRequest::CreateWindow { project, name, tags: about.tags(), times }, json)
     }
 }
 
 /// Asks, and warns of a new window whose tags no check has. It is made all the same: checks may get them before it opens.
-pub(super) fn ask(data: &Path, question: Question) -> Result<(), Failure> {
+pub(super) fn ask(data: &Path, question: AdminCall) -> Result<(), CliError> {
     let listed = match &question.request {
-        Request::CreateWindow { project, tags, .. } if tags.iter().next().is_some() => Some((project.clone(), tags.clone())),
+        AdminRequest::CreateWindow { project, tags, .. } if tags.iter().next().is_some() => Some((project.clone(), tags.clone())),
         _ => None,
     };
-    super::ask(data, question)?;
+    super::run_call(data, question)?;
     let Some((project, tags)) = listed else { return Ok(()) };
-    let checks = Request::ListChecks { project, tags: tags.iter().map(str::to_owned).collect(), statuses: None };
+    let checks = AdminRequest::ListChecks { project, tags: tags.iter().map(str::to_owned).collect(), statuses: None };
     // The window is there, whether this is answered or not.
-    if let Ok(Reply::Checks(rows)) = super::reply(data, checks, None)
+    if let Ok(AdminReply::Checks(rows)) = super::send_request(data, checks, None)
         && rows.is_empty()
     {
-        warn(&[no_check(&tags)]);
+        print_warnings(&[no_check(&tags)]);
     }
     Ok(())
 }

@@ -2,93 +2,95 @@
 
 use std::fmt;
 
-use super::document::{Document, Problem};
-use crate::domain::wanted::{Conflict, Manner, ObjectKind, PlannedChange, Wanted};
+use super::document::{ConfigDocument, ConfigProblem};
+use crate::domain::declared::{ApplyConflict, ApplyOptions, DeclaredConfig, ObjectKind, PlannedChange};
 use crate::engine::Handle;
-use crate::engine::command::declare::{Declare, Declared};
-use crate::engine::command::{Command, Outcome, Refusal, Unavailable};
-use crate::engine::plan::{Plan, plan};
+use crate::engine::command::apply_config::{AppliedConfig, ApplyConfigRequest};
+use crate::engine::command::{Command, CommandError, CommandOutcome, Unavailable};
+use crate::engine::config_plan::{ConfigPlan, plan_config};
 
 /// How often it is tried when something goes while names are drawn.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 /// Numbers of what would be made, above all that there are.
-const NUMBERS: u64 = u64::MAX / 2;
+const PLACEHOLDER_IDS: u64 = u64::MAX / 2;
 
 /// Why a wanted state is not the real one.
 #[derive(Debug)]
-pub enum DeclareError {
+pub enum ConfigApplyError {
     /// It cannot be.
-    Conflicts(Vec<Conflict>),
+    Conflicts(Vec<ApplyConflict>),
     /// Somebody changes things all the time.
-    Restless,
-    /// The writer did not answer; for [`Unavailable::Storage`] it may or may not have been made.
+    ConcurrentChanges,
+    /// The writer did not answer; for [`Unavailable::StorageFailed`] it may or may not have been made.
     Unavailable(Unavailable),
 }
 
-impl fmt::Display for DeclareError {
+impl fmt::Display for ConfigApplyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflicts(conflicts) => {
-                let told: Vec<_> = conflicts.iter().map(|conflict| format!("{}: {}", conflict.at.name, conflict.reason)).collect();
+                let told: Vec<_> = conflicts.iter().map(|conflict| format!("{}: {}", conflict.object.name, conflict.reason)).collect();
                 f.write_str(&told.join("; "))
             }
-            Self::Restless => f.write_str("what is there changes all the time; nothing was changed, try again"),
+            Self::ConcurrentChanges => f.write_str("what is there changes all the time; nothing was changed, try again"),
             Self::Unavailable(Unavailable::Busy) => f.write_str("the server has too much to do; nothing was changed, try again"),
             Self::Unavailable(Unavailable::Stopping) => f.write_str("the server is stopping; nothing was changed, try again"),
-            Self::Unavailable(Unavailable::Storage) => {
+            Self::Unavailable(Unavailable::StorageFailed) => {
                 f.write_str("the database cannot be written at the moment, the change may or may not have been made; see the server's log")
             }
         }
     }
 }
 
-impl std::error::Error for DeclareError {}
+impl std::error::Error for ConfigApplyError {}
 
 /// What would change.
 ///
 /// # Errors
 /// When it cannot be.
-pub async fn diff(handle: &Handle, wanted: &Wanted, manner: Manner) -> Result<Vec<PlannedChange>, DeclareError> {
-    planned(handle, wanted, manner).await.map(|plan| plan.changes)
+pub async fn diff_config(handle: &Handle, wanted: &DeclaredConfig, manner: ApplyOptions) -> Result<Vec<PlannedChange>, ConfigApplyError> {
+    make_plan(handle, wanted, manner).await.map(|plan| plan.changes)
 }
 
 /// Makes it so, all of it or nothing, and says what was changed.
 ///
 /// # Errors
 /// When it cannot be, or the writer does not answer.
-pub async fn apply(handle: &Handle, wanted: Wanted, manner: Manner) -> Result<Vec<PlannedChange>, DeclareError> {
-    for _ in 0..TRIES {
-        let plan = planned(handle, &wanted, manner).await?;
+pub async fn apply_config(handle: &Handle, wanted: DeclaredConfig, manner: ApplyOptions) -> Result<Vec<PlannedChange>, ConfigApplyError> {
+    for _ in 0..MAX_ATTEMPTS {
+        let plan = make_plan(handle, &wanted, manner).await?;
         if plan.is_empty() {
             return Ok(plan.changes);
         }
-        let names = (0..plan.names).map(|_| handle.random().uuid()).collect();
-        let asked = Declare { wanted: wanted.clone(), manner, names };
-        match handle.call(Command::Declare(Box::new(asked))).await {
-            Ok(Ok(Outcome::Declared(Declared { changes }))) => return Ok(changes),
-            Ok(Err(Refusal::Conflicts(conflicts))) => return Err(DeclareError::Conflicts(conflicts)),
+        let names = (0..plan.uuid_count).map(|_| handle.random().uuid()).collect();
+        let asked = ApplyConfigRequest { config: wanted.clone(), options: manner, uuids: names };
+        match handle.call(Command::ApplyConfig(Box::new(asked))).await {
+            Ok(Ok(CommandOutcome::ConfigApplied(AppliedConfig { changes }))) => return Ok(changes),
+            Ok(Err(CommandError::ConfigConflicts(conflicts))) => return Err(ConfigApplyError::Conflicts(conflicts)),
             // More is to be made than names were drawn for.
             Ok(_) => {}
-            Err(unavailable) => return Err(DeclareError::Unavailable(unavailable)),
+            Err(unavailable) => return Err(ConfigApplyError::Unavailable(unavailable)),
         }
     }
-    Err(DeclareError::Restless)
+    Err(ConfigApplyError::ConcurrentChanges)
 }
 
 /// Plans on a thread that may take its time.
-async fn planned(handle: &Handle, wanted: &Wanted, manner: Manner) -> Result<Plan, DeclareError> {
+async fn make_plan(handle: &Handle, wanted: &DeclaredConfig, manner: ApplyOptions) -> Result<ConfigPlan, ConfigApplyError> {
     let (handle, wanted) = (handle.clone(), wanted.clone());
-    let planning = tokio::task::spawn_blocking(move || handle.with_state(|state| plan(state, &wanted, manner, handle.now(), NUMBERS, &[])));
+    let planning = tokio::task::spawn_blocking(move || {
+        handle.with_state(|state| plan_config(state, &wanted, manner, handle.now(), PLACEHOLDER_IDS, &[]))
+    });
     match planning.await {
-        Ok(planned) => planned.map_err(DeclareError::Conflicts),
+        Ok(planned) => planned.map_err(ConfigApplyError::Conflicts),
         // The process is about to end.
-        Err(_) => Err(DeclareError::Unavailable(Unavailable::Stopping)),
+        Err(_) => Err(ConfigApplyError::Unavailable(Unavailable::Stopping)),
     }
 }
 
 /// A conflict as a problem of files, without its place.
-pub fn problem_of(conflict: Conflict) -> Problem {
-    let Conflict { at, field, reason } = conflict;
+pub fn conflict_problem(conflict: ApplyConflict) -> ConfigProblem {
+    let ApplyConflict { object: at, field, reason } = conflict;
     let (kind, name) = (at.kind.name().to_owned(), String::from(at.name));
     let mut path = match (at.project.map(String::from), at.kind) {
         (Some(project), ObjectKind::Project) => vec!["project".into(), project],
@@ -101,12 +103,16 @@ pub fn problem_of(conflict: Conflict) -> Problem {
         Some(field) => vec![field.to_owned()],
         None => Vec::new(),
     });
-    Problem { at: None, path, reason }
+    ConfigProblem { location: None, path, reason }
 }
 
 /// Why what a document declares is not so, with the places in its files.
-pub fn told(document: &Document, error: &DeclareError) -> String {
-    let DeclareError::Conflicts(conflicts) = error else { return error.to_string() };
-    let problems = conflicts.iter().cloned().map(problem_of).map(|problem| Problem { at: document.place(&problem.path), ..problem });
-    document.told(&problems.collect::<Vec<_>>())
+pub fn error_text(document: &ConfigDocument, error: &ConfigApplyError) -> String {
+    let ConfigApplyError::Conflicts(conflicts) = error else { return error.to_string() };
+    let problems = conflicts
+        .iter()
+        .cloned()
+        .map(conflict_problem)
+        .map(|problem| ConfigProblem { location: document.find_location(&problem.path), ..problem });
+    document.render_problems(&problems.collect::<Vec<_>>())
 }

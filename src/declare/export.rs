@@ -6,19 +6,19 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use crate::domain::channel::can_name_member;
-use crate::domain::check::{Check, Settings};
+use crate::domain::channel::is_usable_member_name;
+use crate::domain::check::{Check, CheckSettings};
+use crate::domain::declared::object_fields::{self, ObjectFields, ObjectValue};
+use crate::domain::declared::{ObjectKind, ObjectName};
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
-use crate::domain::project::{Access, Channel, DEFAULT_PING_LOG_LIMIT, Key, Project, Secret};
+use crate::domain::maintenance_window::MaintenanceWindow;
+use crate::domain::project::{Channel, DEFAULT_PING_LOG_LIMIT, KeyAccess, KeySecret, Project, ProjectKey};
 use crate::domain::user::{Grant, User};
-use crate::domain::wanted::fields::{self, Fields, Value};
-use crate::domain::wanted::{ObjectKind, ObjectName};
-use crate::domain::window::Window;
 use crate::engine::Handle;
 use crate::engine::state::State;
 
 /// What stands at the top of an export.
-pub const HEAD: &[&str] = &[
+pub const HEADER_COMMENTS: &[&str] = &[
     "What there is, as `overdue apply` reads it; `overdue schema` describes it. What is left out has its default.",
     "Whoever knows the UUID of a check can ping it. Secrets are read from the variables that are named here.",
     "A line such as source = \"homelab\" makes what the file declares its own, which --prune needs.",
@@ -26,7 +26,7 @@ pub const HEAD: &[&str] = &[
 
 /// An object as a file has it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Object {
+pub struct ExportedObject {
     /// The name of its project, or its own if it is one.
     pub project: Option<String>,
     /// What it is.
@@ -43,7 +43,7 @@ pub struct Object {
 mod kind {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-    use crate::domain::wanted::ObjectKind;
+    use crate::domain::declared::ObjectKind;
 
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
     pub(super) fn serialize<S: Serializer>(kind: &ObjectKind, to: S) -> Result<S::Ok, S::Error> {
@@ -56,64 +56,66 @@ mod kind {
 }
 
 /// Writes objects, and names the variables of their secrets.
-struct Writer {
+struct ObjectWriter {
     /// Whether secrets stand in the clear.
-    secrets: bool,
-    variables: BTreeSet<String>,
+    show_secrets: bool,
+    used_variables: BTreeSet<String>,
 }
 
-impl Writer {
-    fn value(&mut self, value: &Value, place: &[&str]) -> Json {
+impl ObjectWriter {
+    fn value_json(&mut self, value: &ObjectValue, place: &[&str]) -> Json {
         match value {
-            Value::Text(text) => (&**text).into(),
-            Value::Number(number) => (*number).into(),
-            Value::Flag(flag) => (*flag).into(),
-            Value::List(items) => items.iter().map(|item| &**item).collect(),
-            Value::Secret(text) if self.secrets => (&**text).into(),
-            Value::Secret(_) => json!({ "env": self.variable(place) }),
-            Value::Path(path) => json!({ "file": path }),
-            Value::Table(fields) => Json::Object(fields.iter().map(|(name, value)| (name.to_string(), self.value(value, place))).collect()),
+            ObjectValue::Text(text) => (&**text).into(),
+            ObjectValue::Number(number) => (*number).into(),
+            ObjectValue::Flag(flag) => (*flag).into(),
+            ObjectValue::List(items) => items.iter().map(|item| &**item).collect(),
+            ObjectValue::Secret(text) if self.show_secrets => (&**text).into(),
+            ObjectValue::Secret(_) => json!({ "env": self.name_secret_variable(place) }),
+            ObjectValue::Path(path) => json!({ "file": path }),
+            ObjectValue::Table(fields) => {
+                Json::Object(fields.iter().map(|(name, value)| (name.to_string(), self.value_json(value, place))).collect())
+            }
         }
     }
 
     /// The variable that is to hold a secret: `OVERDUE_HOME_TELEGRAM_TOKEN`.
-    fn variable(&mut self, place: &[&str]) -> String {
+    fn name_secret_variable(&mut self, place: &[&str]) -> String {
         let words = place.iter().map(|word| {
             let word: String = word.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
             word.trim_matches('_').to_owned()
         });
         let name = std::iter::once("OVERDUE".to_owned()).chain(words.filter(|word| !word.is_empty())).collect::<Vec<_>>().join("_");
         let numbered = (2..).map(|number| format!("{name}_{number}"));
-        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !self.variables.contains(name)).unwrap_or(name);
-        self.variables.insert(free.clone());
+        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !self.used_variables.contains(name)).unwrap_or(name);
+        self.used_variables.insert(free.clone());
         free
     }
 
-    fn fields(&mut self, fields: &Fields, place: &[&str]) -> Vec<(String, Json)> {
+    fn field_values(&mut self, fields: &ObjectFields, place: &[&str]) -> Vec<(String, Json)> {
         let mut written = Vec::new();
         for (name, value) in fields {
             let place: Vec<_> = place.iter().copied().chain([&**name]).collect();
-            written.push((name.to_string(), self.value(value, &place)));
+            written.push((name.to_string(), self.value_json(value, &place)));
         }
         written
     }
 }
 
 /// The key by which a file names something: its name, or its UUID where the name would not do.
-fn named(name: &str, uuid: uuid::Uuid, is_only: bool) -> String {
+fn object_key(name: &str, uuid: uuid::Uuid, is_only: bool) -> String {
     let does = !name.is_empty() && is_only && matches!(ObjectName::new(name), ObjectName::Text(_));
     if does { name.into() } else { uuid.to_string() }
 }
 
-/// What there is of a project or of all, and of users if of all; `secrets`: in the clear.
-pub fn export(handle: &Handle, project: Option<ProjectId>, secrets: bool) -> Vec<Object> {
-    let mut writer = Writer { secrets, variables: BTreeSet::new() };
+/// What there is of a project or of all, and of users if of all; `show_secrets`: in the clear.
+pub fn export_config(handle: &Handle, project: Option<ProjectId>, secrets: bool) -> Vec<ExportedObject> {
+    let mut writer = ObjectWriter { show_secrets: secrets, used_variables: BTreeSet::new() };
     let all = handle.with_state(|state| state.projects().map(|found| Arc::clone(&found.project)).collect::<Vec<_>>());
     let mut projects: Vec<_> = all.into_iter().filter(|one| project.is_none_or(|project| one.id == project)).collect();
     projects.sort_by(|one, other| one.name.cmp(&other.name));
     let mut objects = Vec::new();
     for project in projects {
-        export_project(&Copied::of(handle, project), &mut writer, &mut objects);
+        export_project(&ProjectCopy::read(handle, project), &mut writer, &mut objects);
     }
     if project.is_none() {
         handle.with_state(|state| {
@@ -126,16 +128,16 @@ pub fn export(handle: &Handle, project: Option<ProjectId>, secrets: bool) -> Vec
 }
 
 /// What belongs to a project, copied, so that the state is not locked while it is written.
-struct Copied {
+struct ProjectCopy {
     project: Arc<Project>,
-    keys: Vec<Arc<Key>>,
+    keys: Vec<Arc<ProjectKey>>,
     channels: Vec<Arc<Channel>>,
-    windows: Vec<Arc<Window>>,
+    windows: Vec<Arc<MaintenanceWindow>>,
     checks: Vec<Check>,
 }
 
-impl Copied {
-    fn of(handle: &Handle, project: Arc<Project>) -> Self {
+impl ProjectCopy {
+    fn read(handle: &Handle, project: Arc<Project>) -> Self {
         let mut copied = Self { project, keys: Vec::new(), channels: Vec::new(), windows: Vec::new(), checks: Vec::new() };
         handle.with_state(|state| {
             if let Some(found) = state.project(copied.project.id) {
@@ -144,28 +146,28 @@ impl Copied {
                 copied.windows.extend(found.windows.values().cloned());
             }
         });
-        handle.each_check(copied.project.id, |check| copied.checks.push(check));
+        handle.for_each_check(copied.project.id, |check| copied.checks.push(check));
         copied
     }
 }
 
-fn export_project(copied: &Copied, writer: &mut Writer, objects: &mut Vec<Object>) {
-    let Copied { project, channels, windows, checks, .. } = copied;
+fn export_project(copied: &ProjectCopy, writer: &mut ObjectWriter, objects: &mut Vec<ExportedObject>) {
+    let ProjectCopy { project, channels, windows, checks, .. } = copied;
     let name = project.name.as_str();
     let mut fields = Vec::new();
     fields.extend(project.check_limit.map(|limit| ("check-limit".to_owned(), limit.into())));
     let logs = Some(project.ping_log_limit).filter(|limit| *limit != DEFAULT_PING_LOG_LIMIT);
     fields.extend(logs.map(|limit| ("ping-log-limit".to_owned(), limit.into())));
     let (keys, comments) = export_keys(&copied.keys, name, writer, &mut fields);
-    let object = |kind, key: String, fields| Object { project: Some(name.into()), kind, name: key, fields, comments: Vec::new() };
-    objects.push(Object { comments, ..object(ObjectKind::Project, name.into(), fields) });
+    let object = |kind, key: String, fields| ExportedObject { project: Some(name.into()), kind, name: key, fields, comments: Vec::new() };
+    objects.push(ExportedObject { comments, ..object(ObjectKind::Project, name.into(), fields) });
     let members: HashSet<_> = channels.iter().flat_map(|channel| channel.settings.members()).collect();
     let mut counts = HashMap::new();
     channels.iter().for_each(|channel| *counts.entry(channel.name.as_str()).or_insert(0) += 1);
     let channel_keys = channels.iter().map(|channel| {
         let is_only = counts.get(channel.name.as_str()) == Some(&1);
-        let is_found = !members.contains(&channel.uuid) || can_name_member(channel.name.as_str());
-        (channel.id, named(channel.name.as_str(), channel.uuid, is_only && is_found))
+        let is_found = !members.contains(&channel.uuid) || is_usable_member_name(channel.name.as_str());
+        (channel.id, object_key(channel.name.as_str(), channel.uuid, is_only && is_found))
     });
     let channel_keys: HashMap<_, _> = channel_keys.collect();
     let uuids: HashMap<_, _> = channels.iter().map(|channel| (channel.uuid, channel.id)).collect();
@@ -175,9 +177,9 @@ fn export_project(copied: &Copied, writer: &mut Writer, objects: &mut Vec<Object
     let mut written: Vec<_> = channels.iter().filter_map(|channel| Some((channel_key(&channel.id)?, channel))).collect();
     written.sort_by(|(one, _), (other, _)| one.cmp(other));
     for (key, channel) in written {
-        let mut fields = named_field(&key, channel.name.as_str());
-        let settings = channel.settings.with_members_kept(|uuid| uuids.contains_key(&uuid));
-        fields.extend(writer.fields(&fields::channel(&settings.with_members_named(member_key)), &[name, &key]));
+        let mut fields = name_field(&key, channel.name.as_str());
+        let settings = channel.settings.with_retained_members(|uuid| uuids.contains_key(&uuid));
+        fields.extend(writer.field_values(&object_fields::channel_fields(&settings.with_member_names(member_key)), &[name, &key]));
         if !settings.is_complete() {
             fields.push(("incomplete".to_owned(), true.into()));
         }
@@ -187,7 +189,7 @@ fn export_project(copied: &Copied, writer: &mut Writer, objects: &mut Vec<Object
     checks.iter().for_each(|check| *slugs.entry(&check.settings.slug).or_insert(0) += 1);
     let check_key = |check: &Check| {
         let slug = &check.settings.slug;
-        named(slug.as_str(), check.uuid, slug.fits() && slugs.get(slug) == Some(&1))
+        object_key(slug.as_str(), check.uuid, slug.is_within_limit() && slugs.get(slug) == Some(&1))
     };
     // They are in the order of their numbers.
     let by_id = |id: &CheckId| checks.binary_search_by_key(id, |check| check.id).ok().and_then(|place| checks.get(place));
@@ -204,45 +206,50 @@ fn export_project(copied: &Copied, writer: &mut Writer, objects: &mut Vec<Object
         } else {
             fields.push(("uuid".to_owned(), check.uuid.to_string().into()));
         }
-        fields.extend(writer.fields(&fields::check(&check.settings, assigned, parents.collect()), &[]));
+        fields.extend(writer.field_values(&object_fields::check_fields(&check.settings, assigned, parents.collect()), &[]));
         objects.push(object(ObjectKind::Check, key, fields));
     }
     let is_only = |name: &str| windows.iter().filter(|other| other.name.as_str() == name).count() == 1;
     let mut written: Vec<_> =
-        windows.iter().map(|window| (named(window.name.as_str(), window.uuid, is_only(window.name.as_str())), window)).collect();
+        windows.iter().map(|window| (object_key(window.name.as_str(), window.uuid, is_only(window.name.as_str())), window)).collect();
     written.sort_by(|(one, _), (other, _)| one.cmp(other));
     for (key, window) in written {
-        let mut fields = named_field(&key, window.name.as_str());
-        fields.extend(writer.fields(&window.fields(), &[]));
+        let mut fields = name_field(&key, window.name.as_str());
+        fields.extend(writer.field_values(&window.fields(), &[]));
         objects.push(object(ObjectKind::Window, key, fields));
     }
     objects.extend(keys);
 }
 
 /// The name of something whose key is not its name.
-fn named_field(key: &str, name: &str) -> Vec<(String, Json)> {
+fn name_field(key: &str, name: &str) -> Vec<(String, Json)> {
     if key == name || name.is_empty() { Vec::new() } else { vec![("name".to_owned(), name.into())] }
 }
 
 /// Ping keys; the values of others nobody knows, so that a comment has to do.
-fn export_keys(keys: &[Arc<Key>], project: &str, writer: &mut Writer, fields: &mut Vec<(String, Json)>) -> (Vec<Object>, Vec<String>) {
-    let mut keys: Vec<&Key> = keys.iter().map(AsRef::as_ref).collect();
+fn export_keys(
+    keys: &[Arc<ProjectKey>],
+    project: &str,
+    writer: &mut ObjectWriter,
+    fields: &mut Vec<(String, Json)>,
+) -> (Vec<ExportedObject>, Vec<String>) {
+    let mut keys: Vec<&ProjectKey> = keys.iter().map(AsRef::as_ref).collect();
     keys.sort_by(|one, other| one.label.as_str().cmp(other.label.as_str()).then(one.id.cmp(&other.id)));
     let (mut objects, mut comments) = (Vec::new(), Vec::new());
     for key in &keys {
         let label = key.label.as_str();
-        let same = |other: &&&Key| other.label == key.label && (!label.is_empty() || other.secret.access() == Access::Ping);
+        let same = |other: &&&ProjectKey| other.label == key.label && (!label.is_empty() || other.secret.access() == KeyAccess::Ping);
         match &key.secret {
-            Secret::Ping(value) if keys.iter().filter(same).count() == 1 => {
-                let secret = Value::Secret(value.as_str().into());
+            KeySecret::Ping(value) if keys.iter().filter(same).count() == 1 => {
+                let secret = ObjectValue::Secret(value.as_str().into());
                 if label.is_empty() {
-                    fields.push(("ping-key".to_owned(), writer.value(&secret, &[project, "ping-key"])));
+                    fields.push(("ping-key".to_owned(), writer.value_json(&secret, &[project, "ping-key"])));
                     continue;
                 }
-                let value = writer.value(&secret, &[project, label, "key"]);
+                let value = writer.value_json(&secret, &[project, label, "key"]);
                 let fields = vec![("access".to_owned(), "ping".into()), ("value".to_owned(), value)];
                 let name = label.to_owned();
-                objects.push(Object { project: Some(project.into()), kind: ObjectKind::Key, name, fields, comments: Vec::new() });
+                objects.push(ExportedObject { project: Some(project.into()), kind: ObjectKind::Key, name, fields, comments: Vec::new() });
             }
             other => comments.push(format!(
                 "not in this file: the {} key {} ({}...)",
@@ -255,7 +262,7 @@ fn export_keys(keys: &[Arc<Key>], project: &str, writer: &mut Writer, fields: &m
     (objects, comments)
 }
 
-fn export_user(state: &State, user: &User) -> Object {
+fn export_user(state: &State, user: &User) -> ExportedObject {
     let mut fields: Vec<(String, Json)> = Vec::new();
     match &user.grant {
         Grant::Owner => fields.push(("owner".into(), true.into())),
@@ -268,14 +275,14 @@ fn export_user(state: &State, user: &User) -> Object {
     if user.disabled {
         fields.push(("disabled".into(), true.into()));
     }
-    Object { project: None, kind: ObjectKind::User, name: user.name.as_str().into(), fields, comments: Vec::new() }
+    ExportedObject { project: None, kind: ObjectKind::User, name: user.name.as_str().into(), fields, comments: Vec::new() }
 }
 
 /// A check that somebody proposes, as a file would declare it.
-pub fn proposed(project: &str, uuid: uuid::Uuid, settings: &Settings, comments: Vec<String>) -> Object {
-    let mut writer = Writer { secrets: false, variables: BTreeSet::new() };
+pub fn proposed_check(project: &str, uuid: uuid::Uuid, settings: &CheckSettings, comments: Vec<String>) -> ExportedObject {
+    let mut writer = ObjectWriter { show_secrets: false, used_variables: BTreeSet::new() };
     let mut fields = vec![("uuid".to_owned(), uuid.to_string().into())];
-    fields.extend(writer.fields(&fields::check(settings, Vec::new(), Vec::new()), &[]));
+    fields.extend(writer.field_values(&object_fields::check_fields(settings, Vec::new(), Vec::new()), &[]));
     let name = settings.slug.as_str().to_owned();
-    Object { project: Some(project.to_owned()), kind: ObjectKind::Check, name, fields, comments }
+    ExportedObject { project: Some(project.to_owned()), kind: ObjectKind::Check, name, fields, comments }
 }

@@ -1,21 +1,21 @@
 use super::*;
-use crate::domain::wanted::Wanted;
+use crate::domain::declared::DeclaredConfig;
 
 /// What is told of a file of this name.
 fn told(name: &str, text: &str) -> String {
-    let mut document = Document::empty();
-    let mut problems = document.add(name, text.into());
+    let mut document = ConfigDocument::empty();
+    let mut problems = document.add_file(name, text.into());
     if problems.is_empty() {
-        problems = read(&document).err().unwrap_or_default();
+        problems = read_config(&document).err().unwrap_or_default();
     }
-    document.told(&problems)
+    document.render_problems(&problems)
 }
 
-fn wanted(text: &str) -> Wanted {
-    let mut document = Document::empty();
-    let problems = document.add("a.toml", text.into());
-    assert_eq!(document.told(&problems), "");
-    read(&document).map_err(|problems| document.told(&problems)).unwrap()
+fn wanted(text: &str) -> DeclaredConfig {
+    let mut document = ConfigDocument::empty();
+    let problems = document.add_file("a.toml", text.into());
+    assert_eq!(document.render_problems(&problems), "");
+    read_config(&document).map_err(|problems| document.render_problems(&problems)).unwrap()
 }
 
 #[test]
@@ -85,16 +85,16 @@ fn what_cannot_be_parsed_is_told_with_its_place() {
 
 #[test]
 fn several_files_are_one_document() {
-    let mut document = Document::empty();
+    let mut document = ConfigDocument::empty();
     let one = "version = 1\nsource = \"a\"\n[project.Home.check.one]\n[project.Home]\ncheck-limit = 5\n";
-    assert!(document.add("one.toml", one.into()).is_empty());
+    assert!(document.add_file("one.toml", one.into()).is_empty());
     let two = r#"{"version": 1, "source": "a", "project": {"Home": {"check": {"two": {}}}, "Away": {}}}"#;
-    assert!(document.add("two.json", two.into()).is_empty());
-    let wanted = read(&document).unwrap();
+    assert!(document.add_file("two.json", two.into()).is_empty());
+    let wanted = read_config(&document).unwrap();
     let home = wanted.projects.iter().find(|project| project.name.as_str() == "Home").unwrap();
     assert_eq!((wanted.projects.len(), home.checks.len(), home.check_limit), (2, 2, Some(Some(5))));
-    let problems = document.add("three.toml", "version = 1\nsource = \"b\"\n[project.Home.check.one]\n".into());
-    let told = document.told(&problems);
+    let problems = document.add_file("three.toml", "version = 1\nsource = \"b\"\n[project.Home.check.one]\n".into());
+    let told = document.render_problems(&problems);
     assert!(told.contains("one.toml:3:21: project.Home.check.one: it is defined twice"), "{told}");
     assert!(told.contains("three.toml:3:21: project.Home.check.one: it is defined here for the second time"), "{told}");
     assert!(told.contains("three.toml:2:1: source: "), "{told}");
@@ -120,7 +120,10 @@ name = ""
     let edit = |place: usize| &checks[place].edit;
     assert_eq!((edit(0).timeout.unwrap().get(), edit(0).grace.unwrap().get(), edit(0).schedule.is_none()), (300, 120, true));
     assert_eq!((edit(1).timeout, edit(1).tz.as_ref().unwrap().name()), (None, "Europe/Riga"));
-    assert_eq!((edit(0).channels.as_ref().unwrap().text().as_str(), edit(1).channels.as_ref().unwrap().text().as_str()), ("phone", ""));
+    assert_eq!(
+        (edit(0).channels.as_ref().unwrap().to_text().as_str(), edit(1).channels.as_ref().unwrap().to_text().as_str()),
+        ("phone", "")
+    );
     // The slug is the name, unless another one is said.
     assert_eq!((edit(0).name.as_ref().unwrap().as_str(), edit(1).name.as_ref().unwrap().as_str()), ("a", ""));
     let twice = told("a.toml", "version = 1\n[defaults.check]\ngrace = 1\n[project.p.check.a]\n[project.p.check.b]\n");
@@ -157,18 +160,18 @@ token = {{ env = "NOTHING" }}
 "#,
         file.display()
     );
-    let mut document = Document::empty();
-    assert!(document.add("a.toml", text).is_empty());
+    let mut document = ConfigDocument::empty();
+    assert!(document.add_file("a.toml", text).is_empty());
     let here = directory.path().to_str().unwrap().to_owned();
     let variable = |name: &str| match name {
         "TOKEN" => Some("12345:x".to_owned()),
         "CREDENTIALS_DIRECTORY" => Some(here.clone()),
         _ => None,
     };
-    let problems = Secrets { variable: &variable }.fill(&mut document);
-    let told = document.told(&problems);
+    let problems = SecretResolver { read_variable: &variable }.resolve(&mut document);
+    let told = document.render_problems(&problems);
     assert!(told.starts_with("a.toml:19:9: project.p.channel.d.token: the variable NOTHING is not set"), "{told}");
-    let json = document.root.json();
+    let json = document.root.to_json();
     let channel = |name: &str| json["project"]["p"]["channel"][name]["token"].clone();
     assert_eq!(json["project"]["p"]["ping-key"], "abcdefghijklmnopqrstuv");
     assert_eq!((channel("a"), channel("c")), ("12345:x".into(), "abcdefghijklmnopqrstuv".into()));
@@ -177,7 +180,7 @@ token = {{ env = "NOTHING" }}
 
 #[test]
 fn the_schema_knows_every_kind_and_field() {
-    let schema = schema();
+    let schema = json_schema();
     let of = |pointer: &str| schema.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}")).clone();
     let project = "/properties/project/additionalProperties/properties";
     let kinds = of(&format!("{project}/channel/additionalProperties/oneOf"));
@@ -190,7 +193,7 @@ fn the_schema_knows_every_kind_and_field() {
 
 #[test]
 fn too_much_is_refused() {
-    let many: String = (0..=MOST_OBJECTS).map(|number| format!("[project.p.check.c{number}]\n")).collect();
+    let many: String = (0..=MAX_OBJECTS).map(|number| format!("[project.p.check.c{number}]\n")).collect();
     let told = told("a.toml", &format!("version = 1\n{many}"));
     assert!(told.contains("at most 50000 are taken"), "{}", told.chars().take(300).collect::<String>());
     let wrong: String = (0..60).map(|number| format!("x{number} = 1\n")).collect();

@@ -1,13 +1,13 @@
 //! Lines of crontabs: which jobs they hold, and how each would report.
 
-use super::words::{ends_shell, hides_status, is_compound, name, quoted, trouble};
-use super::{Discovered, Edit, Maker, Proposal, Reporter, Skipped};
+use super::shell_command::{ends_shell, is_compound, job_name, not_editable_reason, program_hiding_status, shell_quote};
+use super::{CheckProposal, CheckProposer, DiscoveryResult, JobEdit, Reporter, SkippedJob};
 use crate::domain::schedule::Schedule;
 use crate::domain::timezone::Timezone;
 
 /// Whose crontab it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whose {
+pub enum CrontabOwner {
     /// The system's: a user stands before each command.
     System,
     /// A user's.
@@ -17,16 +17,16 @@ pub enum Whose {
 /// A crontab.
 #[derive(Clone, Debug)]
 pub struct Crontab {
-    /// How messages call it: a path, or `crontab`.
+    /// How messages call it: a path, or `propose_for_crontab`.
     pub name: String,
     /// What stands in it.
     pub text: String,
     /// Whose it is.
-    pub whose: Whose,
+    pub owner: CrontabOwner,
 }
 
 /// Words that stand for five fields.
-const WORDS: [(&str, &str); 7] = [
+const SCHEDULE_NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
     ("@daily", "0 0 * * *"),
     ("@midnight", "0 0 * * *"),
@@ -37,14 +37,14 @@ const WORDS: [(&str, &str); 7] = [
 ];
 
 /// A line with a job: what stands before the command, when it is run, and the command.
-struct Line<'a> {
-    before: &'a str,
-    when: &'a str,
+struct CrontabLine<'a> {
+    prefix: &'a str,
+    schedule: &'a str,
     command: &'a str,
 }
 
 /// Parts a line after so many words.
-fn parted(line: &str, words: usize) -> Option<(&str, &str)> {
+fn split_after_words(line: &str, words: usize) -> Option<(&str, &str)> {
     let (mut at, mut rest) = (0, line);
     for _ in 0..words {
         let blank = rest.len() - rest.trim_start().len();
@@ -56,15 +56,15 @@ fn parted(line: &str, words: usize) -> Option<(&str, &str)> {
     line.split_at_checked(at + blank)
 }
 
-fn job(line: &str, whose: Whose) -> Option<Line<'_>> {
+fn parse_job_line(line: &str, whose: CrontabOwner) -> Option<CrontabLine<'_>> {
     let of_time = if line.trim_start().starts_with('@') { 1 } else { 5 };
-    let (when, _) = parted(line, of_time)?;
-    let (before, command) = parted(line, of_time + usize::from(whose == Whose::System))?;
-    (!command.is_empty()).then(|| Line { before, when: when.trim(), command })
+    let (when, _) = split_after_words(line, of_time)?;
+    let (before, command) = split_after_words(line, of_time + usize::from(whose == CrontabOwner::System))?;
+    (!command.is_empty()).then(|| CrontabLine { prefix: before, schedule: when.trim(), command })
 }
 
 /// The name and the value of a line that sets a variable.
-fn variable(line: &str) -> Option<(&str, &str)> {
+fn parse_variable(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
     let (name, value) = (name.trim().trim_matches('"'), value.trim());
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.starts_with(|c: char| c.is_ascii_digit());
@@ -72,15 +72,15 @@ fn variable(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The jobs of a crontab.
-pub fn crontab(maker: &mut Maker<'_>, crontab: &Crontab) -> Discovered {
-    let mut found = Discovered::default();
+pub fn propose_for_crontab(maker: &mut CheckProposer<'_>, crontab: &Crontab) -> DiscoveryResult {
+    let mut found = DiscoveryResult::default();
     let mut zone: Result<Option<Timezone>, String> = Ok(None);
     for (number, line) in crontab.text.lines().enumerate() {
         let trimmed = line.trim();
         if trimmed.is_empty() || trimmed.starts_with('#') {
             continue;
         }
-        if let Some((name, value)) = variable(trimmed) {
+        if let Some((name, value)) = parse_variable(trimmed) {
             // TZ is for the commands alone (crontab(5)).
             if name == "CRON_TZ" {
                 zone = Timezone::parse(value).map(Some).map_err(|error| format!("its time zone, {value}, is {error}"));
@@ -89,34 +89,40 @@ pub fn crontab(maker: &mut Maker<'_>, crontab: &Crontab) -> Discovered {
         }
         let place = format!("{}:{}", crontab.name, number + 1);
         let mut skip = |reason: &str, by_hand| {
-            found.skipped.push(Skipped { place: place.clone(), job: trimmed.into(), reason: reason.into(), by_hand });
+            found.skipped.push(SkippedJob {
+                location: place.clone(),
+                job: trimmed.into(),
+                reason: reason.into(),
+                needs_manual_edit: by_hand,
+            });
         };
-        let Some(Line { before, when, command }) = job(line, crontab.whose) else {
+        let Some(CrontabLine { prefix: before, schedule: when, command }) = parse_job_line(line, crontab.owner) else {
             skip("it is no line of a crontab", true);
             continue;
         };
         if when == "@reboot" {
             skip("it has no schedule: it is run when the machine starts", false);
-        } else if maker.reports(command) {
+        } else if maker.already_reports(command) {
             skip("it reports already", false);
         } else if command.contains("run-parts") && !maker.run_parts {
             skip("it runs all jobs of a directory: --run-parts makes one check of them", false);
-        } else if let Some(reason) = trouble(command) {
+        } else if let Some(reason) = not_editable_reason(command) {
             skip(reason, true);
-        } else if let Some(last) = hides_status(command) {
+        } else if let Some(last) = program_hiding_status(command) {
             let reason = format!(
                 "its exit status is that of {last}, so that its check could not fail: let bash set -o pipefail, or write the output to a file"
             );
             skip(&reason, true);
         } else {
-            let when = WORDS.iter().find(|(word, _)| *word == when).map_or(when, |(_, fields)| fields);
+            let when = SCHEDULE_NICKNAMES.iter().find(|(word, _)| *word == when).map_or(when, |(_, fields)| fields);
             let schedule = Schedule::parse(&when.split_whitespace().collect::<Vec<_>>().join(" ")).map_err(|error| error.to_string());
             match schedule.and_then(|schedule| Ok((schedule, zone.clone()?))) {
                 Ok((schedule, zone)) => {
-                    let settings = maker.scheduled(schedule, zone, 0);
-                    let (slug, uuid) = (maker.slug(&name(command)), (maker.uuid)());
-                    let edit = Edit::Line(number, format!("{before}{}", edited(maker, command.trim_end(), &maker.url(uuid))));
-                    found.proposals.push(Proposal { slug, uuid, settings, place, edit });
+                    let settings = maker.schedule_settings(schedule, zone, 0);
+                    let (slug, uuid) = (maker.unique_slug(&job_name(command)), (maker.draw_uuid)());
+                    let edit =
+                        JobEdit::Line(number, format!("{before}{}", reporting_command(maker, command.trim_end(), &maker.ping_url(uuid))));
+                    found.proposals.push(CheckProposal { slug, uuid, settings, location: place, edit });
                 }
                 Err(reason) => skip(&reason, true),
             }
@@ -126,12 +132,12 @@ pub fn crontab(maker: &mut Maker<'_>, crontab: &Crontab) -> Discovered {
 }
 
 /// A command that reports as well.
-fn edited(maker: &Maker<'_>, command: &str, url: &str) -> String {
+fn reporting_command(maker: &CheckProposer<'_>, command: &str, url: &str) -> String {
     match maker.reporter {
         Reporter::Curl if is_compound(command) || ends_shell(command) => {
             format!("( {command} ); curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?")
         }
         Reporter::Curl => format!("{command}; curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?"),
-        Reporter::Run => format!("overdue run {url} -- sh -c {}", quoted(command)),
+        Reporter::Run => format!("overdue run {url} -- sh -c {}", shell_quote(command)),
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Lines that are shown around a change.
-const CONTEXT: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 /// The text with some lines, counted from 0, replaced.
-pub fn changed(text: &str, lines: &BTreeMap<usize, String>) -> String {
+pub fn apply_edits(text: &str, lines: &BTreeMap<usize, String>) -> String {
     let mut changed: String =
         text.lines().enumerate().map(|(number, line)| lines.get(&number).map_or(line, |line| line).to_owned() + "\n").collect();
     if !text.ends_with('\n') {
@@ -17,11 +17,11 @@ pub fn changed(text: &str, lines: &BTreeMap<usize, String>) -> String {
 }
 
 /// The same as a unified diff of a file of this name. Nothing for no change.
-pub fn diff(name: &str, text: &str, lines: &BTreeMap<usize, String>) -> String {
+pub fn unified_diff(name: &str, text: &str, lines: &BTreeMap<usize, String>) -> String {
     let old: Vec<_> = text.lines().collect();
     let mut hunks: Vec<(usize, usize)> = Vec::new();
     for number in lines.keys() {
-        let (from, to) = (number.saturating_sub(CONTEXT), (number + CONTEXT + 1).min(old.len()));
+        let (from, to) = (number.saturating_sub(CONTEXT_LINES), (number + CONTEXT_LINES + 1).min(old.len()));
         match hunks.last_mut() {
             Some((_, end)) if *end >= from => *end = to,
             _ => hunks.push((from, to)),

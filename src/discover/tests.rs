@@ -27,12 +27,12 @@ not a line
 20 5 * * * /opt/jobs/backup.sh
 "#;
 
-fn maker<'a>(draw: &'a dyn Fn() -> Uuid) -> Maker<'a> {
-    Maker::new("https://ping.example.org", "nas", Timezone::utc(), Moment::from_secs(1_800_000_000), draw)
+fn proposer<'a>(draw: &'a dyn Fn() -> Uuid) -> CheckProposer<'a> {
+    CheckProposer::new("https://ping.example.org", "nas", Timezone::utc(), Timestamp::from_secs(1_800_000_000), draw)
 }
 
 /// UUIDs that count.
-fn counting() -> impl Fn() -> Uuid {
+fn sequential_uuids() -> impl Fn() -> Uuid {
     let next = Cell::new(0);
     move || {
         next.set(next.get() + 1);
@@ -40,20 +40,21 @@ fn counting() -> impl Fn() -> Uuid {
     }
 }
 
-fn shown(proposal: &Proposal) -> (String, String, i64, String) {
-    let Settings { schedule, tz, grace, .. } = &proposal.settings;
+fn summary(proposal: &CheckProposal) -> (String, String, i64, String) {
+    let CheckSettings { schedule, tz, grace, .. } = &proposal.settings;
     let schedule = schedule.as_ref().map(|schedule| format!("{} {}", schedule.text(), tz.name())).unwrap_or_default();
     let edit = match &proposal.edit {
-        Edit::Line(number, line) => format!("{}: {line}", number + 1),
-        Edit::DropIn { path, .. } => path.clone(),
+        JobEdit::Line(number, line) => format!("{}: {line}", number + 1),
+        JobEdit::DropIn { path, .. } => path.clone(),
     };
     (proposal.slug.as_str().to_owned(), schedule, grace.get(), edit)
 }
 
 #[test]
 fn a_crontab_becomes_checks_and_edits() {
-    let draw = counting();
-    let found = crontab(&mut maker(&draw), &Crontab { name: "crontab".into(), text: CRONTAB.into(), whose: Whose::User });
+    let draw = sequential_uuids();
+    let found =
+        propose_for_crontab(&mut proposer(&draw), &Crontab { name: "crontab".into(), text: CRONTAB.into(), owner: CrontabOwner::User });
     let url = |number: u128| format!("curl -fsS -m 10 --retry 5 -o /dev/null https://ping.example.org/ping/{}/$?", Uuid::from_u128(number));
     let expected = [
         (
@@ -79,9 +80,10 @@ fn a_crontab_becomes_checks_and_edits() {
         ("nas-clean", "10 5 * * * Europe/Riga", 3600, format!("16: 10 5 * * * bash -c \"/opt/jobs/clean.py # all\"; {}", url(6))),
         ("nas-backup-2", "20 5 * * * Europe/Riga", 3600, format!("20: 20 5 * * * /opt/jobs/backup.sh; {}", url(7))),
     ];
-    let proposals: Vec<_> = found.proposals.iter().map(shown).collect();
+    let proposals: Vec<_> = found.proposals.iter().map(summary).collect();
     assert_eq!(proposals, expected.map(|(slug, schedule, grace, edit)| (slug.to_owned(), schedule.to_owned(), grace, edit)));
-    let skipped: Vec<_> = found.skipped.iter().map(|skipped| (skipped.place.as_str(), skipped.by_hand, skipped.reason.as_str())).collect();
+    let skipped: Vec<_> =
+        found.skipped.iter().map(|skipped| (skipped.location.as_str(), skipped.needs_manual_edit, skipped.reason.as_str())).collect();
     let reasons = [
         ("crontab:10", false, "it has no schedule"),
         ("crontab:11", true, "an unescaped %"),
@@ -98,19 +100,19 @@ fn a_crontab_becomes_checks_and_edits() {
 
 #[test]
 fn a_second_run_proposes_nothing() {
-    let draw = counting();
+    let draw = sequential_uuids();
     for reporter in [Reporter::Curl, Reporter::Run] {
-        let mut first = Maker { reporter, ..maker(&draw) };
-        let found = crontab(&mut first, &Crontab { name: "c".into(), text: CRONTAB.into(), whose: Whose::User });
+        let mut first = CheckProposer { reporter, ..proposer(&draw) };
+        let found = propose_for_crontab(&mut first, &Crontab { name: "c".into(), text: CRONTAB.into(), owner: CrontabOwner::User });
         let lines = found.proposals.iter().map(|proposal| match &proposal.edit {
-            Edit::Line(number, line) => (*number, line.clone()),
-            Edit::DropIn { .. } => panic!("a drop-in for a crontab"),
+            JobEdit::Line(number, line) => (*number, line.clone()),
+            JobEdit::DropIn { .. } => panic!("a drop-in for a crontab"),
         });
         let lines = lines.collect();
-        let text = changed(CRONTAB, &lines);
-        let again = crontab(&mut maker(&draw), &Crontab { name: "c".into(), text: text.clone(), whose: Whose::User });
+        let text = apply_edits(CRONTAB, &lines);
+        let again = propose_for_crontab(&mut proposer(&draw), &Crontab { name: "c".into(), text: text.clone(), owner: CrontabOwner::User });
         assert_eq!(again.proposals, [], "{text}");
-        let hunks = diff("etc/c", CRONTAB, &lines);
+        let hunks = unified_diff("etc/c", CRONTAB, &lines);
         assert_eq!((hunks.matches("\n-").count(), hunks.matches("\n+").count()), (lines.len(), lines.len() + 1), "{hunks}");
     }
 }
@@ -119,15 +121,15 @@ fn a_second_run_proposes_nothing() {
 fn system_crontabs_have_a_user_and_directories_of_jobs() {
     let text = "17 *\t* * *\troot\tcd / && run-parts --report /etc/cron.hourly\n\
                 59 23 * * *   www-data   /usr/bin/php /var/www/cron.php\n";
-    let draw = counting();
-    let system = Crontab { name: "/etc/crontab".into(), text: text.into(), whose: Whose::System };
-    let found = crontab(&mut maker(&draw), &system);
+    let draw = sequential_uuids();
+    let system = Crontab { name: "/etc/crontab".into(), text: text.into(), owner: CrontabOwner::System };
+    let found = propose_for_crontab(&mut proposer(&draw), &system);
     let url = "curl -fsS -m 10 --retry 5 -o /dev/null https://ping.example.org/ping/00000000-0000-0000-0000-000000000001/$?";
     let line = format!("2: 59 23 * * *   www-data   /usr/bin/php /var/www/cron.php; {url}");
-    assert_eq!(found.proposals.iter().map(shown).collect::<Vec<_>>(), [("nas-cron".into(), "59 23 * * * UTC".into(), 3600, line)]);
+    assert_eq!(found.proposals.iter().map(summary).collect::<Vec<_>>(), [("nas-cron".into(), "59 23 * * * UTC".into(), 3600, line)]);
     assert_eq!(found.skipped[0].reason, "it runs all jobs of a directory: --run-parts makes one check of them");
-    let mut with_parts = Maker { run_parts: true, ..maker(&draw) };
-    assert_eq!(crontab(&mut with_parts, &system).proposals[0].slug.as_str(), "nas-run-parts");
+    let mut with_parts = CheckProposer { run_parts: true, ..proposer(&draw) };
+    assert_eq!(propose_for_crontab(&mut with_parts, &system).proposals[0].slug.as_str(), "nas-run-parts");
 }
 
 /// What stands in for the programs that report: each writes the last part of its URL. Functions, since a program that was just written may
@@ -136,23 +138,23 @@ const RECORDERS: &str = "curl() { for last; do :; done; echo \"$last\" >> \"$LOG
 overdue() { url=$2; shift 3; \"$@\"; echo \"$url/$?\" >> \"$LOG\"; }\n";
 
 /// Runs a command in a shell with these recorders.
-fn sh(directory: &Path, command: &str, result: &str) {
+fn run_in_shell(directory: &Path, command: &str, result: &str) {
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(format!("{RECORDERS}{command}")).env("LOG", directory.join("log")).env("SERVICE_RESULT", result);
     shell.current_dir(directory).stderr(std::process::Stdio::null()).status().unwrap();
 }
 
 /// What `sh` does with an edited command: the exit statuses that were reported, in order.
-fn reported(directory: &Path, reporter: Reporter, commands: &[&str]) -> Vec<String> {
-    let draw = counting();
+fn reported_statuses(directory: &Path, reporter: Reporter, commands: &[&str]) -> Vec<String> {
+    let draw = sequential_uuids();
     let text: String = commands.iter().map(|command| format!("* * * * * {command}\n")).collect();
-    let mut maker = Maker { reporter, ..maker(&draw) };
-    let found = crontab(&mut maker, &Crontab { name: "c".into(), text, whose: Whose::User });
+    let mut maker = CheckProposer { reporter, ..proposer(&draw) };
+    let found = propose_for_crontab(&mut maker, &Crontab { name: "c".into(), text, owner: CrontabOwner::User });
     assert_eq!((found.proposals.len(), found.skipped.len()), (commands.len(), 0), "{found:?}");
     for proposal in &found.proposals {
-        let Edit::Line(_, line) = &proposal.edit else { panic!("{proposal:?}") };
+        let JobEdit::Line(_, line) = &proposal.edit else { panic!("{proposal:?}") };
         // What cron hands to the shell.
-        sh(directory, &line.strip_prefix("* * * * * ").unwrap().replace("\\%", "%"), "");
+        run_in_shell(directory, &line.strip_prefix("* * * * * ").unwrap().replace("\\%", "%"), "");
     }
     let log = std::fs::read_to_string(directory.join("log")).unwrap();
     log.lines().map(|url| url.rsplit('/').next().unwrap().to_owned()).collect()
@@ -176,7 +178,7 @@ fn proposals_are_run_and_report_how_the_job_ended() {
     ];
     for reporter in [Reporter::Curl, Reporter::Run] {
         let directory = tempfile::tempdir().unwrap();
-        let statuses = reported(directory.path(), reporter, &commands);
+        let statuses = reported_statuses(directory.path(), reporter, &commands);
         assert!(statuses[2] == "1" || statuses[2] == "2", "{statuses:?}");
         assert_eq!([&statuses[..2], &statuses[3..]].concat(), ["0", "3", "1", "4", "0", "0", "5", "6", "0", "7", "0"], "{statuses:?}");
     }
@@ -200,13 +202,13 @@ fn a_pipeline_whose_status_is_not_that_of_the_job_is_left_to_people() {
         ("echo \\| logger", None),
         ("job 2>&1 > log", None),
     ] {
-        let draw = counting();
+        let draw = sequential_uuids();
         let text = format!("* * * * * {command}\n");
-        let found = crontab(&mut maker(&draw), &Crontab { name: "c".into(), text, whose: Whose::User });
+        let found = propose_for_crontab(&mut proposer(&draw), &Crontab { name: "c".into(), text, owner: CrontabOwner::User });
         let skipped = found
             .skipped
             .first()
-            .map(|skipped| (skipped.by_hand, skipped.reason.contains(&format!("is that of {},", by_hand.unwrap_or_default()))));
+            .map(|skipped| (skipped.needs_manual_edit, skipped.reason.contains(&format!("is that of {},", by_hand.unwrap_or_default()))));
         assert_eq!(
             (skipped, found.proposals.len()),
             (by_hand.map(|_| (true, true)), usize::from(by_hand.is_none())),
@@ -215,12 +217,12 @@ fn a_pipeline_whose_status_is_not_that_of_the_job_is_left_to_people() {
     }
 }
 
-const LISTED: &str = r#"[{"next":1795334400000000,"left":1,"last":0,"passed":0,"unit":"backup.timer","activates":"backup.service"},
+const TIMER_LIST: &str = r#"[{"next":1795334400000000,"left":1,"last":0,"passed":0,"unit":"backup.timer","activates":"backup.service"},
 {"next":0,"left":0,"last":0,"passed":0,"unit":"apt-daily.timer","activates":"apt-daily.service"},
 {"next":null,"left":null,"last":null,"passed":null,"unit":"poll.timer","activates":"poll.service"},
 {"next":null,"left":null,"last":null,"passed":null,"unit":"boot.timer","activates":"boot.service"}]"#;
 
-const SHOWN: &str = "Id=backup.timer\nUnit=backup.service\nFragmentPath=/etc/systemd/system/backup.timer\n\
+const TIMER_PROPERTIES_OUTPUT: &str = "Id=backup.timer\nUnit=backup.service\nFragmentPath=/etc/systemd/system/backup.timer\n\
 TimersCalendar={ OnCalendar=Mon..Fri *-*-* 03:30:00 ; next_elapse=Mon 2026-11-23 03:30:00 UTC }\nTimersMonotonic=\n\
 RandomizedDelayUSec=10min\nAccuracyUSec=1min\n\n\
 Id=apt-daily.timer\nUnit=apt-daily.service\nFragmentPath=/usr/lib/systemd/system/apt-daily.timer\n\
@@ -232,37 +234,37 @@ Id=boot.timer\nUnit=boot.service\nFragmentPath=/etc/systemd/system/boot.timer\nT
 
 #[test]
 fn timers_become_checks_and_drop_ins() {
-    assert_eq!(listed(LISTED).unwrap(), ["backup.timer", "apt-daily.timer", "poll.timer", "boot.timer"]);
-    assert!(listed("no json").unwrap_err().contains("no JSON"));
-    let draw = counting();
-    let found = proposed(&mut maker(&draw), &timers(SHOWN), "/etc/systemd/system", false);
+    assert_eq!(parse_timer_list(TIMER_LIST).unwrap(), ["backup.timer", "apt-daily.timer", "poll.timer", "boot.timer"]);
+    assert!(parse_timer_list("no json").unwrap_err().contains("no JSON"));
+    let draw = sequential_uuids();
+    let found = propose_for_timers(&mut proposer(&draw), &parse_timers(TIMER_PROPERTIES_OUTPUT), "/etc/systemd/system", false);
     let drop_in = |unit: &str| format!("/etc/systemd/system/{unit}.d/overdue.conf");
     assert_eq!(
-        found.proposals.iter().map(shown).collect::<Vec<_>>(),
+        found.proposals.iter().map(summary).collect::<Vec<_>>(),
         [
             ("nas-backup".into(), "Mon..Fri *-*-* 03:30:00 UTC".into(), 3600 + 660, drop_in("backup.service")),
             ("nas-poll".into(), String::new(), 540 + 60, drop_in("poll.service")),
         ]
     );
     assert_eq!(found.proposals[1].settings.timeout.get(), 5400);
-    assert_eq!(found.skipped.iter().map(|skipped| skipped.by_hand).collect::<Vec<_>>(), [false, false]);
-    let all = proposed(&mut maker(&draw), &timers(SHOWN), "/etc/systemd/system", true);
+    assert_eq!(found.skipped.iter().map(|skipped| skipped.needs_manual_edit).collect::<Vec<_>>(), [false, false]);
+    let all = propose_for_timers(&mut proposer(&draw), &parse_timers(TIMER_PROPERTIES_OUTPUT), "/etc/systemd/system", true);
     assert_eq!(all.proposals[1].settings.grace.get(), 3600 + 12 * 3600 + 60);
-    let Edit::DropIn { text, .. } = &found.proposals[0].edit else { panic!("an edit of a line") };
+    let JobEdit::DropIn { text, .. } = &found.proposals[0].edit else { panic!("an edit of a line") };
     assert!(text.starts_with("[Service]\nExecStartPre=-/bin/sh -c 'curl ") && text.contains("$$SERVICE_RESULT"), "{text}");
 }
 
 #[test]
 fn the_end_of_a_drop_in_is_run() {
     let directory = tempfile::tempdir().unwrap();
-    let draw = counting();
-    let found = proposed(&mut maker(&draw), &timers(SHOWN), "/etc/systemd/system", false);
-    let Edit::DropIn { text, .. } = &found.proposals[0].edit else { panic!("an edit of a line") };
+    let draw = sequential_uuids();
+    let found = propose_for_timers(&mut proposer(&draw), &parse_timers(TIMER_PROPERTIES_OUTPUT), "/etc/systemd/system", false);
+    let JobEdit::DropIn { text, .. } = &found.proposals[0].edit else { panic!("an edit of a line") };
     let stop = text.lines().find_map(|line| line.strip_prefix("ExecStopPost=-/bin/sh -c '")).unwrap().strip_suffix('\'').unwrap();
     // systemd makes one of two.
     let stop = stop.replace("$$", "$");
     for result in ["success", "exit-code"] {
-        sh(directory.path(), &stop, result);
+        run_in_shell(directory.path(), &stop, result);
     }
     let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
     let ends: Vec<_> = log.lines().map(|url| url.ends_with("/fail")).collect();
@@ -277,8 +279,8 @@ fn a_zone_of_commands_is_not_that_of_schedules() {
         ("CRON_TZ=Asia/Tokyo\n0 3 * * * a\nTZ=Europe/Riga\n0 4 * * * b\n", &["Asia/Tokyo", "Asia/Tokyo"]),
         ("TZ=Mars\n0 3 * * * a\n", &["UTC"]),
     ] {
-        let draw = counting();
-        let found = crontab(&mut maker(&draw), &Crontab { name: "c".into(), text: text.into(), whose: Whose::User });
+        let draw = sequential_uuids();
+        let found = propose_for_crontab(&mut proposer(&draw), &Crontab { name: "c".into(), text: text.into(), owner: CrontabOwner::User });
         let own: Vec<_> = found.proposals.iter().map(|proposal| proposal.settings.tz.name()).collect();
         assert_eq!(own, zones, "{text}");
     }
@@ -288,8 +290,8 @@ fn a_zone_of_commands_is_not_that_of_schedules() {
 fn hostile_crontabs_neither_panic_nor_give_broken_files() {
     for text in ["* * * * *", "* * * * * ", "@", "= =", "TZ=Mars\n* * * * * x", "* * * * * \u{0}\u{7f}", "ž ž ž ž ž ž", "* * * * * \\"]
     {
-        let draw = counting();
-        let found = crontab(&mut maker(&draw), &Crontab { name: "c".into(), text: text.into(), whose: Whose::User });
+        let draw = sequential_uuids();
+        let found = propose_for_crontab(&mut proposer(&draw), &Crontab { name: "c".into(), text: text.into(), owner: CrontabOwner::User });
         assert!(found.proposals.len() + found.skipped.len() <= 2, "{text:?}");
     }
 }
@@ -303,6 +305,6 @@ fn a_job_in_a_condition_or_a_loop_has_its_own_name() {
         ("case $(date) in a) x;; esac", "job"),
         ("if backup --all; then true; fi", "backup"),
     ] {
-        assert_eq!(words::name(command), name, "{command}");
+        assert_eq!(shell_command::job_name(command), name, "{command}");
     }
 }

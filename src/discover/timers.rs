@@ -4,64 +4,64 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Discovered, Edit, Maker, Proposal, Skipped};
-use crate::domain::check::Settings;
+use super::{CheckProposal, CheckProposer, DiscoveryResult, JobEdit, SkippedJob};
+use crate::domain::check::CheckSettings;
 use crate::domain::schedule::Schedule;
 use crate::domain::text::Seconds;
 
 /// What `systemctl` is given to list timers.
-pub const LIST: [&str; 4] = ["list-timers", "--all", "--output=json", "--no-pager"];
+pub const LIST_TIMERS_ARGS: [&str; 4] = ["list-timers", "--all", "--output=json", "--no-pager"];
 /// The properties that are asked for.
-pub const PROPERTIES: &str = "Id,Unit,FragmentPath,TimersCalendar,TimersMonotonic,RandomizedDelayUSec,AccuracyUSec";
+pub const TIMER_PROPERTIES: &str = "Id,Unit,FragmentPath,TimersCalendar,TimersMonotonic,RandomizedDelayUSec,AccuracyUSec";
 
 /// Where distributions keep their units.
-const OF_DISTRIBUTION: [&str; 2] = ["/usr/lib/systemd/", "/lib/systemd/"];
+const DISTRIBUTION_UNIT_DIRECTORIES: [&str; 2] = ["/usr/lib/systemd/", "/lib/systemd/"];
 
 #[derive(Deserialize)]
-struct Row {
+struct TimerListRow {
     unit: Option<String>,
 }
 
-/// The names of timers in the output of [`LIST`].
+/// The names of timers in the output of [`LIST_TIMERS_ARGS`].
 ///
 /// # Errors
 /// When it is something else.
-pub fn listed(json: &str) -> Result<Vec<String>, String> {
-    let rows: Vec<Row> = serde_json::from_str(json).map_err(|error| format!("systemctl list-timers gave no JSON: {error}"))?;
+pub fn parse_timer_list(json: &str) -> Result<Vec<String>, String> {
+    let rows: Vec<TimerListRow> = serde_json::from_str(json).map_err(|error| format!("systemctl list-timers gave no JSON: {error}"))?;
     Ok(rows.into_iter().filter_map(|row| row.unit).filter(|unit| unit.ends_with(".timer")).collect())
 }
 
 /// A timer as `systemctl show` describes it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Timer {
+pub struct SystemdTimer {
     id: String,
     unit: String,
     path: String,
     calendar: Vec<String>,
     /// Seconds after its service was last started.
-    after_active: Option<i64>,
+    period_secs: Option<i64>,
     /// Seconds by which it may be late.
-    late: i64,
+    max_delay_secs: i64,
 }
 
 /// The timers in the output of `systemctl show -p PROPERTIES UNIT…`.
-pub fn timers(shown: &str) -> Vec<Timer> {
-    shown.split("\n\n").map(timer).filter(|timer| !timer.id.is_empty()).collect()
+pub fn parse_timers(shown: &str) -> Vec<SystemdTimer> {
+    shown.split("\n\n").map(parse_timer).filter(|timer| !timer.id.is_empty()).collect()
 }
 
-fn timer(shown: &str) -> Timer {
-    let mut timer = Timer::default();
+fn parse_timer(shown: &str) -> SystemdTimer {
+    let mut timer = SystemdTimer::default();
     for (name, value) in shown.lines().filter_map(|line| line.split_once('=')) {
         match name {
             "Id" => timer.id = value.into(),
             "Unit" => timer.unit = value.into(),
             "FragmentPath" => timer.path = value.into(),
-            "TimersCalendar" => timer.calendar.extend(entry(value, "OnCalendar").map(String::from)),
+            "TimersCalendar" => timer.calendar.extend(entry_value(value, "OnCalendar").map(String::from)),
             "TimersMonotonic" => {
-                let active = ["OnUnitActiveUSec", "OnUnitInactiveUSec"].into_iter().find_map(|name| entry(value, name));
-                timer.after_active = active.and_then(span).or(timer.after_active);
+                let active = ["OnUnitActiveUSec", "OnUnitInactiveUSec"].into_iter().find_map(|name| entry_value(value, name));
+                timer.period_secs = active.and_then(parse_time_span).or(timer.period_secs);
             }
-            "RandomizedDelayUSec" | "AccuracyUSec" => timer.late += span(value).unwrap_or(0),
+            "RandomizedDelayUSec" | "AccuracyUSec" => timer.max_delay_secs += parse_time_span(value).unwrap_or(0),
             _ => {}
         }
     }
@@ -69,7 +69,7 @@ fn timer(shown: &str) -> Timer {
 }
 
 /// The value in `{ NAME=value ; next_elapse=… }`.
-fn entry<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+fn entry_value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let parts = text.trim().strip_prefix('{')?.split(';');
     parts
         .filter_map(|part| part.trim().split_once('='))
@@ -78,7 +78,7 @@ fn entry<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// A time span of systemd, `1h 30min`, in seconds.
-fn span(text: &str) -> Option<i64> {
+fn parse_time_span(text: &str) -> Option<i64> {
     let units = BTreeMap::from([
         ("us", 0),
         ("ms", 0),
@@ -100,30 +100,32 @@ fn span(text: &str) -> Option<i64> {
 }
 
 /// Checks for timers. Those of the distribution are left out unless `all`; `directory` holds the units of whoever runs them.
-pub fn proposed(maker: &mut Maker<'_>, timers: &[Timer], directory: &str, all: bool) -> Discovered {
-    let mut found = Discovered::default();
+pub fn propose_for_timers(maker: &mut CheckProposer<'_>, timers: &[SystemdTimer], directory: &str, all: bool) -> DiscoveryResult {
+    let mut found = DiscoveryResult::default();
     for timer in timers {
         let mut skip = |reason: String, by_hand| {
-            found.skipped.push(Skipped { place: timer.id.clone(), job: timer.unit.clone(), reason, by_hand });
+            found.skipped.push(SkippedJob { location: timer.id.clone(), job: timer.unit.clone(), reason, needs_manual_edit: by_hand });
         };
-        if !all && OF_DISTRIBUTION.iter().any(|path| timer.path.starts_with(path)) {
+        if !all && DISTRIBUTION_UNIT_DIRECTORIES.iter().any(|path| timer.path.starts_with(path)) {
             skip("it came with the distribution: --all makes checks of such timers, too".into(), false);
             continue;
         }
-        let settings = match (timer.calendar.as_slice(), timer.after_active) {
+        let settings = match (timer.calendar.as_slice(), timer.period_secs) {
             ([], None) => {
                 skip("it is run after the machine starts, and has no schedule".into(), false);
                 continue;
             }
             ([], Some(secs)) => match Seconds::parse(secs) {
-                Ok(timeout) => Settings { timeout, grace: maker.grace(Some(secs), timer.late), ..Settings::default() },
+                Ok(timeout) => {
+                    CheckSettings { timeout, grace: maker.grace_for_gap(Some(secs), timer.max_delay_secs), ..CheckSettings::default() }
+                }
                 Err(_) => {
-                    skip(format!("it is run every {secs} seconds; a period has {} to {}", Seconds::LEAST, Seconds::MOST), true);
+                    skip(format!("it is run every {secs} seconds; a period has {} to {}", Seconds::MIN, Seconds::MAX), true);
                     continue;
                 }
             },
             (calendar, _) => match Schedule::parse(&calendar.join("\n")) {
-                Ok(schedule) => maker.scheduled(schedule, None, timer.late),
+                Ok(schedule) => maker.schedule_settings(schedule, None, timer.max_delay_secs),
                 Err(error) => {
                     skip(error.to_string(), true);
                     continue;
@@ -131,10 +133,10 @@ pub fn proposed(maker: &mut Maker<'_>, timers: &[Timer], directory: &str, all: b
             },
         };
         let name = timer.unit.strip_suffix(".service").unwrap_or(&timer.unit);
-        let (slug, uuid) = (maker.slug(name), (maker.uuid)());
+        let (slug, uuid) = (maker.unique_slug(name), (maker.draw_uuid)());
         let path = format!("{directory}/{}.d/overdue.conf", timer.unit);
-        let edit = Edit::DropIn { path, text: drop_in(&maker.url(uuid)) };
-        found.proposals.push(Proposal { slug, uuid, settings, place: timer.id.clone(), edit });
+        let edit = JobEdit::DropIn { path, text: drop_in(&maker.ping_url(uuid)) };
+        found.proposals.push(CheckProposal { slug, uuid, settings, location: timer.id.clone(), edit });
     }
     found
 }

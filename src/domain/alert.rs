@@ -6,114 +6,114 @@ use std::sync::Arc;
 
 use super::check::NameSet;
 use super::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
-use super::moment::Moment;
 use super::status::Status;
-pub use attempt::{Part, Recipient, RecipientResult, RefusedRecipient};
+use super::timestamp::Timestamp;
+pub use attempt::{BatchPart, Recipient, RecipientResult, RefusedRecipient};
 
 /// Whether the downtime that a check is in has been told to those who are to know of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Telling {
+pub enum NotificationState {
     /// There is nothing to tell: the check is not down, or went down under a release that told nobody.
     #[default]
-    Quiet,
+    NotNeeded,
     /// It is down, and at that moment it is decided again whether that is told.
-    Due {
+    Pending {
         /// When.
-        at: Moment,
+        at: Timestamp,
         /// What it waits for.
-        held: Held,
+        reason: HoldReason,
     },
     /// It is down, and that was told to all channels that it has.
-    Told,
+    Notified,
     /// The same, but none of them took it: nothing hides behind this check.
-    Unheard,
+    Undelivered,
 }
 
-impl Telling {
+impl NotificationState {
     /// The word for it in answers and lists.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Quiet => "quiet",
-            Self::Due { .. } => "due",
-            Self::Told => "told",
-            Self::Unheard => "unheard",
+            Self::NotNeeded => "quiet",
+            Self::Pending { .. } => "due",
+            Self::Notified => "told",
+            Self::Undelivered => "unheard",
         }
     }
 
     /// When it is decided again whether the downtime is told, and what that waits for, in words; `None`: nothing is to be decided.
-    pub fn waits(self) -> Option<(Moment, &'static str)> {
+    pub fn pending_decision(self) -> Option<(Timestamp, &'static str)> {
         match self {
-            Self::Due { at, held } => Some((at, held.text())),
-            Self::Quiet | Self::Told | Self::Unheard => None,
+            Self::Pending { at, reason: held } => Some((at, held.pending_text())),
+            Self::NotNeeded | Self::Notified | Self::Undelivered => None,
         }
     }
 
     /// Whether it is down and that was told, so that its end is told as well.
-    pub fn is_told(self) -> bool {
-        matches!(self, Self::Told | Self::Unheard)
+    pub fn is_notified(self) -> bool {
+        matches!(self, Self::Notified | Self::Undelivered)
     }
 }
 
 /// What holds the telling of a downtime back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Held {
+pub enum HoldReason {
     /// Pings could not be taken for a while, and its own may have been lost: it gets the chance to report again.
-    Away,
+    ServerOutage,
     /// It has not failed as often in a row as it has to.
-    Failures,
+    BelowThreshold,
     /// A check that it depends on may be about to go down, or to be told, or has just come up: it gets the chance to report.
-    Parent,
+    ParentPending,
     /// This check that it depends on is down, and that was told.
-    Behind(CheckId),
+    ParentDown(CheckId),
     /// A maintenance window is open.
-    Window,
+    MaintenanceWindow,
     /// Its project is on trial.
     Trial,
 }
 
-impl Held {
+impl HoldReason {
     /// A parent whose own deadline passes, or that is decided on, within so many seconds is waited for; and so often it is looked whether
     /// one still hides a check, a window is still open, or a project still on trial.
-    pub const LOOK_SECS: i64 = 15 * 60;
+    pub const RECHECK_SECS: i64 = 15 * 60;
 
     /// The word for it in answers.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Away => "away",
-            Self::Failures => "failures",
-            Self::Parent => "parent",
-            Self::Behind(_) => "behind",
-            Self::Window => "window",
+            Self::ServerOutage => "away",
+            Self::BelowThreshold => "failures",
+            Self::ParentPending => "parent",
+            Self::ParentDown(_) => "behind",
+            Self::MaintenanceWindow => "window",
             Self::Trial => "trial",
         }
     }
 
     /// What is waited for, in words.
-    fn text(self) -> &'static str {
+    fn pending_text(self) -> &'static str {
         match self {
-            Self::Away => "its ping may have been lost while none could be taken",
-            Self::Failures => "it has not failed often enough in a row",
-            Self::Parent => "a parent may be about to go down too, or has just come up",
-            Self::Behind(_) => "a parent is down, which has been told",
-            Self::Window => "a maintenance window is open",
+            Self::ServerOutage => "its ping may have been lost while none could be taken",
+            Self::BelowThreshold => "it has not failed often enough in a row",
+            Self::ParentPending => "a parent may be about to go down too, or has just come up",
+            Self::ParentDown(_) => "a parent is down, which has been told",
+            Self::MaintenanceWindow => "a maintenance window is open",
             Self::Trial => "its project is on trial and tells nobody",
         }
     }
 
     /// Why nobody was told of a downtime that ended meanwhile with a flip to this status, in words.
-    pub fn reason(self, to: Status) -> &'static str {
+    pub fn skipped_text(self, to: Status) -> &'static str {
         match (self, to) {
-            (Self::Away, Status::Up) => "it was up again soon after a time in which no pings could be taken",
-            (Self::Failures, Status::Up) => "it was up again before it had failed often enough in a row",
-            (Self::Parent, Status::Up) => "it was up again soon after a parent",
-            (Self::Behind(_), Status::Up) => "it was down while a parent was, and up again before that",
-            (Self::Window, Status::Up) => "it was up again within a maintenance window",
+            (Self::ServerOutage, Status::Up) => "it was up again soon after a time in which no pings could be taken",
+            (Self::BelowThreshold, Status::Up) => "it was up again before it had failed often enough in a row",
+            (Self::ParentPending, Status::Up) => "it was up again soon after a parent",
+            (Self::ParentDown(_), Status::Up) => "it was down while a parent was, and up again before that",
+            (Self::MaintenanceWindow, Status::Up) => "it was up again within a maintenance window",
             (Self::Trial, Status::Up) => "it was up again while its project was on trial",
-            (Self::Away, _) => "it was paused soon after a time in which no pings could be taken",
-            (Self::Failures, _) => "it was paused before it had failed often enough in a row",
-            (Self::Parent, _) => "it was paused while it waited for a parent",
-            (Self::Behind(_), _) => "it was paused while a parent was down",
-            (Self::Window, _) => "it was paused within a maintenance window",
+            (Self::ServerOutage, _) => "it was paused soon after a time in which no pings could be taken",
+            (Self::BelowThreshold, _) => "it was paused before it had failed often enough in a row",
+            (Self::ParentPending, _) => "it was paused while it waited for a parent",
+            (Self::ParentDown(_), _) => "it was paused while a parent was down",
+            (Self::MaintenanceWindow, _) => "it was paused within a maintenance window",
             (Self::Trial, _) => "it was paused while its project was on trial",
         }
     }
@@ -121,49 +121,49 @@ impl Held {
 
 /// A time in which no pings could be taken: nobody knows which jobs have reported in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Away {
+pub struct Outage {
     /// Since when.
-    pub from: Moment,
+    pub from: Timestamp,
     /// Until when.
-    pub to: Moment,
+    pub to: Timestamp,
 }
 
-impl Away {
+impl Outage {
     /// Shorter ones do not count: seconds.
-    pub const LEAST_SECS: i64 = 30;
+    pub const MIN_SECS: i64 = 30;
     /// How many are remembered.
-    pub const MOST: usize = 16;
+    pub const MAX_REMEMBERED: usize = 16;
     /// For so many seconds after it, checks whose pings may have been lost in it have the chance to report again. Times with less than that
     /// between them are one.
-    pub const CHANCE_SECS: i64 = 15 * 60;
+    pub const CATCH_UP_SECS: i64 = 15 * 60;
 
     /// Whether a ping that was expected from a moment on, until it was late, may have been lost in it.
-    pub fn touches(self, expected: Moment, deadline: Moment) -> bool {
+    pub fn overlaps(self, expected: Timestamp, deadline: Timestamp) -> bool {
         expected <= self.to && deadline >= self.from
     }
 
     /// The two in one, if too little time lies between them to report again.
-    pub fn joined(self, later: Self) -> Option<Self> {
-        let is_near = later.from < self.to.plus_secs(Self::CHANCE_SECS) && self.from < later.to.plus_secs(Self::CHANCE_SECS);
+    pub fn merge(self, later: Self) -> Option<Self> {
+        let is_near = later.from < self.to.plus_secs(Self::CATCH_UP_SECS) && self.from < later.to.plus_secs(Self::CATCH_UP_SECS);
         is_near.then(|| Self { from: self.from.min(later.from), to: self.to.max(later.to) })
     }
 
     /// Returns the first of these times in which the ping may have been lost; else, if `expected` may not be that of then, the first that
     /// had begun by the deadline.
-    pub fn explaining(all: impl Iterator<Item = Self> + Clone, expected: Moment, deadline: Moment) -> Option<Self> {
-        let touching = all.clone().find(|away| away.touches(expected, deadline));
+    pub fn find_responsible(all: impl Iterator<Item = Self> + Clone, expected: Timestamp, deadline: Timestamp) -> Option<Self> {
+        let touching = all.clone().find(|away| away.overlaps(expected, deadline));
         touching.or_else(|| all.into_iter().find(|away| away.from <= deadline))
     }
 
     /// What of it is not yet to come.
-    pub fn until(self, now: Moment) -> Option<Self> {
+    pub fn clip_to(self, now: Timestamp) -> Option<Self> {
         (self.from <= now).then_some(Self { to: self.to.min(now), ..self })
     }
 }
 
 /// What is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum AlertEvent {
     /// A check went down.
     Down,
     /// A check that was told to be down is up again.
@@ -173,12 +173,12 @@ pub enum Event {
     /// Somebody asked for a test.
     Test,
     /// Checks that were told to be down still are.
-    Still,
+    StillDown,
     /// The server or another channel is in trouble, or out of it.
     Notice,
 }
 
-impl Event {
+impl AlertEvent {
     /// The word for it in answers and lists.
     pub fn name(self) -> &'static str {
         match self {
@@ -186,7 +186,7 @@ impl Event {
             Self::Up => "up",
             Self::Closed => "closed",
             Self::Test => "test",
-            Self::Still => "still",
+            Self::StillDown => "still",
             Self::Notice => "notice",
         }
     }
@@ -204,29 +204,29 @@ pub struct OutboxRow {
     /// The flip that is told.
     pub flip: FlipNumber,
     /// What is told.
-    pub event: Event,
+    pub event: AlertEvent,
     /// The time of the flip.
-    pub at: Moment,
+    pub at: Timestamp,
     /// When it was decided that it is told.
-    pub queued: Moment,
+    pub queued: Timestamp,
     /// How often sending it was begun.
     pub attempts: u16,
     /// When the attempt began of which nothing has been reported yet.
-    pub begun: Option<Moment>,
+    pub attempt_started: Option<Timestamp>,
     /// How often the server ended between the beginning of an attempt and its report.
-    pub interrupted: u8,
+    pub interruptions: u8,
     /// It is not known whether an earlier attempt arrived.
-    pub doubtful: bool,
+    pub may_be_duplicate: bool,
     /// Pings of the check may have been lost while none could be taken.
-    pub away: bool,
+    pub during_outage: bool,
     /// Rows of the same channel and check that were left out before this one, since too many waited.
-    pub skipped: u16,
+    pub dropped_before: u16,
     /// How the check was called, for a check that is gone.
-    pub gone: Option<Box<GoneCheck>>,
+    pub deleted_check: Option<Box<DeletedCheck>>,
     /// The names under which the downtime was told, if the check has others by now.
-    pub told_as: Option<Arc<NameSet>>,
+    pub alerted_names: Option<Arc<NameSet>>,
     /// For an attempt that began with others in several commands.
-    pub part: Option<Part>,
+    pub part: Option<BatchPart>,
     /// The recipients of earlier attempts, if there are several; empty: nothing is known of them.
     pub recipients: Arc<[Recipient]>,
 }
@@ -238,9 +238,9 @@ impl OutboxRow {
         channel: ChannelId,
         check: CheckId,
         flip: FlipNumber,
-        event: Event,
-        at: Moment,
-        now: Moment,
+        event: AlertEvent,
+        at: Timestamp,
+        now: Timestamp,
     ) -> Self {
         let (attempts, interrupted, skipped) = (0, 0, 0);
         let (begun, gone, told_as, part, recipients) = (None, None, None, None, Arc::default());
@@ -254,13 +254,13 @@ impl OutboxRow {
             at,
             queued,
             attempts,
-            begun,
-            interrupted,
-            doubtful,
-            away,
-            skipped,
-            gone,
-            told_as,
+            attempt_started: begun,
+            interruptions: interrupted,
+            may_be_duplicate: doubtful,
+            during_outage: away,
+            dropped_before: skipped,
+            deleted_check: gone,
+            alerted_names: told_as,
             part,
             recipients,
         }
@@ -268,13 +268,13 @@ impl OutboxRow {
 
     /// Whether an earlier attempt may have arrived.
     pub fn may_have_arrived(&self) -> bool {
-        self.doubtful || self.begun.is_some()
+        self.may_be_duplicate || self.attempt_started.is_some()
     }
 }
 
 /// What is left of a check that is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GoneCheck {
+pub struct DeletedCheck {
     /// Its names.
     pub names: NameSet,
     /// What incidents about it are called.
@@ -283,7 +283,7 @@ pub struct GoneCheck {
 
 /// What has become of something that was to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Delivery {
+pub struct DeliveryRecord {
     /// The number that it had in the outbox.
     pub number: DeliveryNumber,
     /// To whom.
@@ -293,38 +293,38 @@ pub struct Delivery {
     /// The flip that was told.
     pub flip: FlipNumber,
     /// What was told.
-    pub event: Event,
+    pub event: AlertEvent,
     /// When it was decided that it is told.
-    pub queued: Moment,
+    pub queued: Timestamp,
     /// When it was finished.
-    pub finished: Moment,
+    pub finished: Timestamp,
     /// What has become of it.
-    pub outcome: DeliveryOutcome,
+    pub result: DeliveryResult,
     /// How often sending it was begun.
     pub attempts: u16,
     /// The status of the last answer; 0: there was none, or the kind has no such thing.
     pub status: u16,
-    /// Why it was not delivered, in words; at most [`Delivery::LONGEST_REASON`] bytes.
+    /// Why it was not delivered, in words; at most [`Delivery::MAX_REASON_BYTES`] bytes.
     pub reason: Box<str>,
     /// The delivery that told this as well, in one message.
-    pub told_with: Option<DeliveryNumber>,
+    pub merged_into: Option<DeliveryNumber>,
     /// An attempt before the last one may have arrived.
-    pub doubtful: bool,
+    pub may_be_duplicate: bool,
 }
 
-impl Delivery {
+impl DeliveryRecord {
     /// Bytes of a reason.
-    pub const LONGEST_REASON: usize = 200;
+    pub const MAX_REASON_BYTES: usize = 200;
     /// Reasons are one line of at most so many bytes.
-    pub fn reason(text: &str) -> Box<str> {
+    pub fn truncate_reason(text: &str) -> Box<str> {
         let line: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
-        line.get(..line.floor_char_boundary(Self::LONGEST_REASON)).unwrap_or(&line).trim_end().into()
+        line.get(..line.floor_char_boundary(Self::MAX_REASON_BYTES)).unwrap_or(&line).trim_end().into()
     }
 }
 
 /// What has become of something that was to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DeliveryOutcome {
+pub enum DeliveryResult {
     /// The channel took it.
     Delivered,
     /// It was given up.
@@ -335,12 +335,12 @@ pub enum DeliveryOutcome {
     Skipped,
 }
 
-impl DeliveryOutcome {
+impl DeliveryResult {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Delivered, Self::Failed, Self::Superseded, Self::Skipped];
 
     /// The outcome that goes by this word.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.name() == name)
     }
 
@@ -359,9 +359,9 @@ impl DeliveryOutcome {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChannelHealth {
     /// Nothing is sent to it since then, for this reason, until somebody enables or changes it.
-    pub disabled: Option<(Moment, Box<str>)>,
+    pub disabled: Option<(Timestamp, Box<str>)>,
     /// What was sent since then has not been taken; the reason is that of the last attempt.
-    pub failing: Option<(Moment, Box<str>)>,
+    pub failing: Option<(Timestamp, Box<str>)>,
     /// Evidence that messages arrive with the present settings.
     pub proof: DeliveryProof,
     /// Recipients of a mail channel that have unsubscribed.
@@ -372,23 +372,23 @@ pub struct ChannelHealth {
 
 impl ChannelHealth {
     /// True if the channel is neither disabled nor failing.
-    pub fn is_well(&self) -> bool {
+    pub fn is_healthy(&self) -> bool {
         self.disabled.is_none() && self.failing.is_none()
     }
 
     /// Takes over the results of a mail to several recipients.
-    pub fn note_recipients(&mut self, recipients: &[Recipient], now: Moment) {
+    pub fn note_recipients(&mut self, recipients: &[Recipient], now: Timestamp) {
         for Recipient { address, result } in recipients {
             let known = self.refused.iter().position(|refused| refused.address == *address);
             match (result, known) {
-                (RecipientResult::Taken, Some(known)) => _ = self.refused.remove(known),
+                (RecipientResult::Accepted, Some(known)) => _ = self.refused.remove(known),
                 (RecipientResult::Refused(reason), Some(known)) => {
                     self.refused.iter_mut().skip(known).take(1).for_each(|refused| refused.reason = reason.clone());
                 }
                 (RecipientResult::Refused(reason), None) => {
                     self.refused.push(RefusedRecipient { address: address.clone(), since: now, reason: reason.clone() });
                 }
-                (RecipientResult::Taken | RecipientResult::Doubtful | RecipientResult::Open, _) => {}
+                (RecipientResult::Accepted | RecipientResult::PossiblyDelivered | RecipientResult::Pending, _) => {}
             }
         }
     }
@@ -403,7 +403,7 @@ pub enum DeliveryProof {
     /// The last test failed for this reason, and nothing has arrived since.
     TestFailed(Box<str>),
     /// Something has arrived.
-    Arrived,
+    Delivered,
 }
 
 #[cfg(test)]
@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_downtime_is_explained_by_the_outage_in_which_its_ping_may_have_been_lost() {
-        let away = |from, to| Away { from: Moment::from_secs(from), to: Moment::from_secs(to) };
+        let away = |from, to| Outage { from: Timestamp::from_secs(from), to: Timestamp::from_secs(to) };
         // That of an import comes before those of this server, the latest first.
         let (import, later, earlier) = (away(100, 200), away(900, 950), away(300, 400));
         for (all, expected, deadline, found) in [
@@ -422,17 +422,17 @@ mod tests {
             (vec![later, earlier], 450, 800, Some(earlier)),
             (vec![later], 450, 800, None),
         ] {
-            let (expected, deadline) = (Moment::from_secs(expected), Moment::from_secs(deadline));
-            assert_eq!(Away::explaining(all.iter().copied(), expected, deadline), found, "{expected:?} {deadline:?}");
+            let (expected, deadline) = (Timestamp::from_secs(expected), Timestamp::from_secs(deadline));
+            assert_eq!(Outage::find_responsible(all.iter().copied(), expected, deadline), found, "{expected:?} {deadline:?}");
         }
     }
 
     #[test]
     fn reasons_are_one_short_line() {
         for (text, reason) in [("no answer", "no answer"), ("a\r\nb\u{0}", "a  b"), ("", "")] {
-            assert_eq!(&*Delivery::reason(text), reason);
+            assert_eq!(&*DeliveryRecord::truncate_reason(text), reason);
         }
-        assert_eq!(&*Delivery::reason(&"ž".repeat(150)), "ž".repeat(100));
-        assert_eq!(&*Delivery::reason(&format!("x{}", "ž".repeat(150))), format!("x{}", "ž".repeat(99)));
+        assert_eq!(&*DeliveryRecord::truncate_reason(&"ž".repeat(150)), "ž".repeat(100));
+        assert_eq!(&*DeliveryRecord::truncate_reason(&format!("x{}", "ž".repeat(150))), format!("x{}", "ž".repeat(99)));
     }
 }

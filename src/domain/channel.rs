@@ -1,25 +1,25 @@
 //! The kinds of notification channel and what each is set to, as tables: parsing, masking, help and forms all read the same rows.
 
-mod common;
-mod field;
+mod common_settings;
+mod field_value;
 mod kinds;
 mod members;
+mod setting_field;
 mod settings;
-mod shape;
-mod shell_text;
+mod shell_lint;
 mod transport;
-mod value;
+mod value_format;
 
 use std::fmt;
 
-use super::alert::Event;
+use super::alert::AlertEvent;
 
-pub use common::{Common, Quiet};
-pub use field::{Field, Form, Need};
-pub use members::can_name_member;
-pub use settings::{ChannelSettings, GivenSettings, MASK, Maker, SettingsError};
+pub use common_settings::{CommonSettings, QuietHours};
+pub use field_value::parse_duration as seconds_of;
+pub use members::is_usable_member_name;
+pub use setting_field::{FieldType, Requirement, SettingField};
+pub use settings::{ChannelSettings, MASK, SettingsAuthor, SettingsError, SettingsUpdate};
 pub use transport::Transports;
-pub use value::duration as seconds_of;
 
 /// A kind of channel. There is one of each, in a file of its own below `kinds`.
 pub struct ChannelKind {
@@ -30,26 +30,26 @@ pub struct ChannelKind {
     /// Other words that the command line takes for it.
     pub aliases: &'static [&'static str],
     /// Who is at the other end.
-    pub class: Class,
+    pub class: ChannelClass,
     /// What can be set, in the order in which people are asked. What many kinds have is in [`common_fields`](Self::common_fields).
-    pub fields: &'static [Field],
+    pub fields: &'static [SettingField],
     /// Whether only whoever has the server may make one.
-    pub operators_only: bool,
+    pub operator_only: bool,
     /// Where to get the values, and what else to know before making one: sentences for people.
     pub guide: &'static str,
     /// Settings that make a channel, with made-up values.
     pub example: &'static [(&'static str, &'static str)],
     /// What holds between fields that are each sound. The error says what is wrong and what to do.
-    rule: fn(&ChannelSettings) -> Result<(), &'static str>,
+    validate: fn(&ChannelSettings) -> Result<(), &'static str>,
     /// Whether a channel that is set so does nothing at such an event.
-    off: fn(&ChannelSettings, Event) -> bool,
+    ignores_event: fn(&ChannelSettings, AlertEvent) -> bool,
     /// Sentences about settings that are accepted but probably not what was meant.
     warnings: fn(&ChannelSettings) -> Vec<String>,
 }
 
 /// Who is at the other end of a channel, which decides what happens when there is much to tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
+pub enum ChannelClass {
     /// People: what they did not read yet is told together, and many checks in one message.
     People,
     /// Programs: every event is sent, in order for each check.
@@ -96,37 +96,41 @@ impl ChannelKind {
     ];
 
     /// What many kinds have, with a word for which.
-    pub const SHARED: [(&'static str, &'static [Field]); 4] =
-        [("(any)", common::EVERY), ("(any)", common::SINGLE), ("(people)", common::PEOPLE), ("(url)", common::URLS)];
+    pub const SHARED_FIELDS: [(&'static str, &'static [SettingField]); 4] = [
+        ("(any)", common_settings::ANY_KIND_FIELDS),
+        ("(any)", common_settings::NON_GROUP_FIELDS),
+        ("(people)", common_settings::PEOPLE_FIELDS),
+        ("(url)", common_settings::URL_FIELDS),
+    ];
 
     /// What the tables of kinds begin with.
-    const BASE: Self = Self {
+    const DEFAULTS: Self = Self {
         name: "",
         title: "",
         aliases: &[],
-        class: Class::People,
+        class: ChannelClass::People,
         fields: &[],
-        operators_only: false,
+        operator_only: false,
         guide: "",
         example: &[],
-        rule: |_| Ok(()),
-        off: |_, _| false,
+        validate: |_| Ok(()),
+        ignores_event: |_, _| false,
         warnings: |_| Vec::new(),
     };
 
     /// The kind of that name, or of that other word for it.
-    pub fn named(name: &str) -> Option<&'static Self> {
+    pub fn from_name(name: &str) -> Option<&'static Self> {
         Self::ALL.into_iter().find(|kind| kind.name == name || kind.aliases.contains(&name))
     }
 
     /// What can be set as for many other kinds.
-    pub fn common_fields(&self) -> impl Iterator<Item = &'static Field> {
-        let (people, single) = (self.class == Class::People, self.class != Class::Group);
-        let has_url = self.fields.iter().any(Field::is_url);
-        let all = common::EVERY.iter();
-        all.chain(common::SINGLE.iter().filter(move |_| single))
-            .chain(common::PEOPLE.iter().filter(move |_| people))
-            .chain(common::URLS.iter().filter(move |_| has_url))
+    pub fn common_fields(&self) -> impl Iterator<Item = &'static SettingField> {
+        let (people, single) = (self.class == ChannelClass::People, self.class != ChannelClass::Group);
+        let has_url = self.fields.iter().any(SettingField::is_url);
+        let all = common_settings::ANY_KIND_FIELDS.iter();
+        all.chain(common_settings::NON_GROUP_FIELDS.iter().filter(move |_| single))
+            .chain(common_settings::PEOPLE_FIELDS.iter().filter(move |_| people))
+            .chain(common_settings::URL_FIELDS.iter().filter(move |_| has_url))
     }
 
     /// The command that makes a channel of [its example](Self::example).
@@ -141,42 +145,42 @@ impl ChannelKind {
 
     /// Whether it has a secret that a file can hold.
     pub fn has_secret_files(&self) -> bool {
-        self.fields.iter().any(|field| field.is_secret() && field.prefix().is_none())
+        self.fields.iter().any(|field| field.is_secret() && field.key_prefix().is_none())
     }
 
     /// Whether the value of a key is shown to nobody.
     pub fn is_secret(&self, key: &str) -> bool {
-        self.field(key).is_none_or(|(field, file)| !file && field.is_secret())
+        self.find_field(key).is_none_or(|(field, file)| !file && field.is_secret())
     }
 
     /// Whether a key can be set, and its value is shown to nobody.
-    pub fn has_secret(&self, key: &str) -> bool {
-        self.field(key).is_some_and(|(field, file)| !file && field.is_secret())
+    pub fn is_known_secret(&self, key: &str) -> bool {
+        self.find_field(key).is_some_and(|(field, file)| !file && field.is_secret())
     }
 
     /// The key whose value lies in a file, if this key gives that file.
-    pub fn file_key(&self, key: &str) -> Option<&'static str> {
-        self.field(key).filter(|(_, file)| *file).map(|(field, _)| field.key)
+    pub fn secret_key_of_file(&self, key: &str) -> Option<&'static str> {
+        self.find_field(key).filter(|(_, file)| *file).map(|(field, _)| field.key)
     }
 
     /// Whether a key can be set, or begins keys that can, like `header` does `header.NAME`.
-    pub fn begins_keys(&self, key: &str) -> bool {
-        let begins = |field: &Field| field.prefix().and_then(|prefix| prefix.strip_suffix('.')) == Some(key);
+    pub fn is_key_prefix(&self, key: &str) -> bool {
+        let begins = |field: &SettingField| field.key_prefix().and_then(|prefix| prefix.strip_suffix('.')) == Some(key);
         self.fields.iter().chain(self.common_fields()).any(begins)
     }
 
     /// True if this is the pattern of keys such as `header.NAME`, which cannot be set as it stands.
-    pub fn is_pattern(&self, key: &str) -> bool {
-        self.fields.iter().chain(self.common_fields()).any(|field| field.key == key && field.prefix().is_some())
+    pub fn is_key_pattern(&self, key: &str) -> bool {
+        self.fields.iter().chain(self.common_fields()).any(|field| field.key == key && field.key_prefix().is_some())
     }
 
     /// Whether a key is one of its own fields.
-    fn has_own(&self, key: &str) -> bool {
+    fn has_own_field(&self, key: &str) -> bool {
         self.fields.iter().any(|field| field.key == key)
     }
 
     /// The field that a key belongs to, and whether the key gives a file that holds the value.
-    fn field(&self, key: &str) -> Option<(&'static Field, bool)> {
+    fn find_field(&self, key: &str) -> Option<(&'static SettingField, bool)> {
         let all = || self.fields.iter().chain(self.common_fields());
         let named = all().find(|field| field.has_key(key)).map(|field| (field, false));
         named.or_else(|| all().find(|field| field.has_file_key(key)).map(|field| (field, true)))

@@ -3,29 +3,29 @@
 use std::num::NonZeroU8;
 
 use super::ids::{Arrival, CheckId, FlipNumber};
-use super::moment::Moment;
 use super::status::Status;
+use super::timestamp::Timestamp;
 
 /// A change of the stored status. All are kept; the API shows those between up and down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flip {
     /// When: for a check that went down in silence the deadline, not the moment of noticing. Never runs backwards within a check, unless
     /// the clock does by 5 s or more.
-    pub at: Moment,
+    pub at: Timestamp,
     /// The status before.
     pub from: Status,
     /// The status after.
     pub to: Status,
     /// What caused it.
-    pub cause: Cause,
+    pub cause: FlipCause,
     /// If a deadline that passed is the cause: when the ping was expected, or when the run began. `None`: another cause, or the flip was
     /// logged before this was recorded.
-    pub awaited: Option<Moment>,
+    pub awaited_since: Option<Timestamp>,
 }
 
 /// What caused a change of status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cause {
+pub enum FlipCause {
     /// Not recorded: the flip was logged by release 0.1.
     Unknown,
     /// An expected ping did not come in time.
@@ -33,11 +33,11 @@ pub enum Cause {
     /// A run did not end in time.
     Overrun,
     /// A change of the settings put the deadline into the past.
-    Edited,
+    SettingsChanged,
     /// The job reported a failure.
     Fail,
     /// The job reported this exit status.
-    Exit(NonZeroU8),
+    ExitStatus(NonZeroU8),
     /// A failure keyword occurred.
     Keyword,
     /// No keyword occurred, where that means a failure.
@@ -45,19 +45,19 @@ pub enum Cause {
     /// The job reported a success.
     Success,
     /// Somebody paused or resumed the check.
-    Operator,
+    PausedOrResumed,
 }
 
-impl Cause {
+impl FlipCause {
     /// Whether a deadline that passed is the cause.
-    pub fn is_by_time(self) -> bool {
-        matches!(self, Self::Late | Self::Overrun | Self::Edited)
+    pub fn is_deadline(self) -> bool {
+        matches!(self, Self::Late | Self::Overrun | Self::SettingsChanged)
     }
 }
 
 /// Which way a flip that the API shows goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
+pub enum FlipDirection {
     /// From down to up.
     Up,
     /// From up to down.
@@ -66,10 +66,10 @@ pub enum Direction {
 
 impl Flip {
     /// The direction of a flip between up and down. `None`: a change that the API does not show.
-    pub fn direction(self) -> Option<Direction> {
+    pub fn direction(self) -> Option<FlipDirection> {
         match (self.from, self.to) {
-            (Status::Down, Status::Up) => Some(Direction::Up),
-            (Status::Up, Status::Down) => Some(Direction::Down),
+            (Status::Down, Status::Up) => Some(FlipDirection::Up),
+            (Status::Up, Status::Down) => Some(FlipDirection::Down),
             _ => None,
         }
     }

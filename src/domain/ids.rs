@@ -36,14 +36,14 @@ id! {
 }
 
 /// Reads a UUID spelled 8-4-4-4-12; the digits may have either case. Everything else (braces, `urn:`, no hyphens) is `None`.
-pub fn hyphenated_uuid(text: &str) -> Option<Uuid> {
+pub fn parse_hyphenated_uuid(text: &str) -> Option<Uuid> {
     // `Uuid::try_parse` takes other spellings too; among those of 36 characters only this one has a hyphen at 8.
     (text.len() == 36 && text.as_bytes().get(8) == Some(&b'-')).then(|| Uuid::try_parse(text).ok()).flatten()
 }
 
 /// Reads a UUID as it stands in paths: 8-4-4-4-12, lower case. Any other spelling is unknown.
-pub fn path_uuid(text: &str) -> Option<Uuid> {
-    hyphenated_uuid(text).filter(|_| !text.bytes().any(|byte| byte.is_ascii_uppercase()))
+pub fn parse_path_uuid(text: &str) -> Option<Uuid> {
+    parse_hyphenated_uuid(text).filter(|_| !text.bytes().any(|byte| byte.is_ascii_uppercase()))
 }
 
 /// Writes a UUID as paths and answers have it: 8-4-4-4-12, lower case.
@@ -61,7 +61,7 @@ impl UniqueKey {
     pub const NONE: Self = Self([0; 20]);
 
     /// The key of a check.
-    pub fn of(check: Uuid) -> Self {
+    pub fn of_check(check: Uuid) -> Self {
         use sha1::Digest as _;
         let mut digits = Uuid::encode_buffer();
         let digits = check.simple().encode_lower(&mut digits).as_bytes();
@@ -106,8 +106,8 @@ mod tests {
     #[test]
     fn only_the_hyphenated_form_counts() {
         let good = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
-        assert!(hyphenated_uuid(good).is_some() && path_uuid(good).is_some());
-        assert!(hyphenated_uuid(&good.to_uppercase()).is_some() && path_uuid(&good.to_uppercase()).is_none());
+        assert!(parse_hyphenated_uuid(good).is_some() && parse_path_uuid(good).is_some());
+        assert!(parse_hyphenated_uuid(&good.to_uppercase()).is_some() && parse_path_uuid(&good.to_uppercase()).is_none());
         for bad in [
             "",
             "6f3a0f6e0c9b4f0e9b1b0a1b2c3d4e5f",
@@ -116,15 +116,15 @@ mod tests {
             "6f3a0f6e-0c9b4-f0e-9b1b-0a1b2c3d4e5f",
             "urn:uuid:6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f",
         ] {
-            assert_eq!(hyphenated_uuid(bad), None, "{bad}");
+            assert_eq!(parse_hyphenated_uuid(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn unique_keys_are_a_hash_of_the_first_half() {
-        let uuid = |text: &str| path_uuid(text).unwrap();
-        let key = UniqueKey::of(uuid("00000000-0000-0000-0000-000000000000"));
-        assert_eq!(key, UniqueKey::of(uuid("00000000-0000-0000-ffff-ffffffffffff")));
+        let uuid = |text: &str| parse_path_uuid(text).unwrap();
+        let key = UniqueKey::of_check(uuid("00000000-0000-0000-0000-000000000000"));
+        assert_eq!(key, UniqueKey::of_check(uuid("00000000-0000-0000-ffff-ffffffffffff")));
         // printf 0000000000000000 | sha1sum
         assert_eq!(key.to_string(), "b02132081808b493c61e86626ee6c2e29326a662");
         assert_eq!(UniqueKey::parse(&key.to_string()), Some(key));

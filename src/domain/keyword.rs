@@ -2,14 +2,14 @@
 
 use aho_corasick::AhoCorasick;
 
-use super::check::Settings;
-use super::flip::Cause;
-use super::ping::Meaning;
-use super::text::is_blank;
+use super::check::CheckSettings;
+use super::flip::FlipCause;
+use super::ping::PingMeaning;
+use super::text::is_white_space;
 
 /// The keyword lists of a check: keywords between commas, in which white space at the ends and empty keywords do not count.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules<'a> {
+pub struct KeywordRules<'a> {
     /// `start_kw` of the API.
     pub start: &'a str,
     /// `success_kw` of the API.
@@ -20,41 +20,42 @@ pub struct Rules<'a> {
     pub default_fail: bool,
 }
 
-impl Rules<'_> {
+impl KeywordRules<'_> {
     /// Searches the text for keywords as they are written, case and all: first those of failure, then of success, then of start.
-    pub fn classify(&self, text: &str) -> Meaning {
-        let occurs = |list: &str| occurs(list, text);
+    pub fn classify(&self, text: &str) -> PingMeaning {
+        let occurs = |list: &str| contains_any_keyword(list, text);
         if occurs(self.failure) {
-            Meaning::Fail(Cause::Keyword)
+            PingMeaning::Fail(FlipCause::Keyword)
         } else if occurs(self.success) {
-            Meaning::Success
+            PingMeaning::Success
         } else if occurs(self.start) {
-            Meaning::Start
+            PingMeaning::Start
         } else if self.default_fail {
-            Meaning::Fail(Cause::NoKeyword)
+            PingMeaning::Fail(FlipCause::NoKeyword)
         } else {
-            Meaning::Ignored
+            PingMeaning::Ignored
         }
     }
 }
 
 /// Keywords of a list that are looked for one by one. More are looked for together, in one pass over the text.
-const FEW: usize = 4;
+const MAX_SEQUENTIAL_KEYWORDS: usize = 4;
 
-fn occurs(list: &str, text: &str) -> bool {
-    let keywords: Vec<_> = list.split(',').map(|keyword| keyword.trim_matches(is_blank)).filter(|keyword| !keyword.is_empty()).collect();
+fn contains_any_keyword(list: &str, text: &str) -> bool {
+    let keywords: Vec<_> =
+        list.split(',').map(|keyword| keyword.trim_matches(is_white_space)).filter(|keyword| !keyword.is_empty()).collect();
     let one_by_one = || keywords.iter().any(|keyword| text.contains(keyword));
-    if keywords.len() <= FEW {
+    if keywords.len() <= MAX_SEQUENTIAL_KEYWORDS {
         return one_by_one();
     }
     // What cannot be made into one search, which is far longer than any list, is searched all the same.
     AhoCorasick::new(&keywords).map_or_else(|_| one_by_one(), |together| together.is_match(text))
 }
 
-impl Settings {
+impl CheckSettings {
     /// What a text means to a check with these keywords.
-    pub fn classify(&self, text: &str) -> Meaning {
-        let rules = Rules {
+    pub fn classify(&self, text: &str) -> PingMeaning {
+        let rules = KeywordRules {
             start: self.start_kw.as_str(),
             success: self.success_kw.as_str(),
             failure: self.failure_kw.as_str(),
@@ -64,9 +65,9 @@ impl Settings {
     }
 
     /// What a mail means to a check with these settings.
-    pub fn classify_mail(&self, subject: &str, text: &str) -> Meaning {
+    pub fn classify_mail(&self, subject: &str, text: &str) -> PingMeaning {
         match (self.filters.subject, self.filters.body) {
-            (false, false) => Meaning::Success,
+            (false, false) => PingMeaning::Success,
             (true, false) => self.classify(subject),
             (false, true) => self.classify(text),
             (true, true) => self.classify(&format!("{subject}\n{text}")),
@@ -74,7 +75,7 @@ impl Settings {
     }
 
     /// Whether texts mean the same to checks with these and with those settings.
-    pub fn classifies_like(&self, other: &Self) -> bool {
+    pub fn classifies_same_as(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
             || self.filters == other.filters
                 && self.start_kw == other.start_kw
@@ -90,17 +91,17 @@ mod tests {
     #[test]
     fn many_keywords_are_found_as_few_are() {
         let list = (0..60).map(|number| format!("k{number}")).collect::<Vec<_>>().join(" , ");
-        assert!(list.split(',').count() > FEW);
+        assert!(list.split(',').count() > MAX_SEQUENTIAL_KEYWORDS);
         for (text, found) in [("", false), ("k", false), ("K7", false), ("xk7", true), ("k59", true), ("k 59 k60k61", true), ("k 9", false)]
         {
-            assert_eq!(occurs(&list, text), found, "{text}");
+            assert_eq!(contains_any_keyword(&list, text), found, "{text}");
         }
     }
 
     #[test]
     fn keywords_decide_failure_first_then_success_then_start() {
-        use Meaning::{Ignored, Start, Success};
-        const FAIL: Meaning = Meaning::Fail(Cause::Keyword);
+        use PingMeaning::{Ignored, Start, Success};
+        const FAIL: PingMeaning = PingMeaning::Fail(FlipCause::Keyword);
         // Start, success and failure keywords, the text, and what it says unless no keyword means failure.
         for (start, success, failure, text, verdict) in [
             ("A", "B", "C", "A B C", FAIL),
@@ -121,12 +122,12 @@ mod tests {
             ("", "é", "", "caf\u{e9}", Success),
             ("", "long keyword", "", "long", Ignored),
         ] {
-            let mut rules = Rules { start, success, failure, default_fail: false };
+            let mut rules = KeywordRules { start, success, failure, default_fail: false };
             assert_eq!(rules.classify(text), verdict, "{rules:?} {text}");
             rules.default_fail = true;
             assert_eq!(
                 rules.classify(text),
-                if verdict == Ignored { Meaning::Fail(Cause::NoKeyword) } else { verdict },
+                if verdict == Ignored { PingMeaning::Fail(FlipCause::NoKeyword) } else { verdict },
                 "{rules:?} {text}"
             );
         }

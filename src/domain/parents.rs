@@ -5,17 +5,17 @@ use std::fmt;
 
 use super::ids::CheckId;
 
-/// The checks that a check depends on: at most [`Parents::MOST`], each once. See [limits](crate::docs::limits).
+/// The checks that a check depends on: at most [`Parents::MAX_PARENTS`], each once. See [limits](crate::docs::limits).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Parents(Box<[CheckId]>);
 
 impl Parents {
     /// How many a check may have.
-    pub const MOST: usize = 8;
+    pub const MAX_PARENTS: usize = 8;
     /// How many levels of parents there may be above a check.
-    pub const MOST_LEVELS: usize = 32;
+    pub const MAX_LEVELS: usize = 32;
     /// How many checks there may be above a check, parents of parents included.
-    pub const MOST_ABOVE: usize = 1000;
+    pub const MAX_ANCESTORS: usize = 1000;
 
     /// Takes each once, however often it is named.
     ///
@@ -24,7 +24,7 @@ impl Parents {
     pub fn new(mut ids: Vec<CheckId>) -> Result<Self, ParentsError> {
         ids.sort_unstable();
         ids.dedup();
-        if ids.len() > Self::MOST { Err(ParentsError::TooMany) } else { Ok(Self(ids.into())) }
+        if ids.len() > Self::MAX_PARENTS { Err(ParentsError::TooMany) } else { Ok(Self(ids.into())) }
     }
 
     /// They, oldest first.
@@ -36,17 +36,17 @@ impl Parents {
     ///
     /// # Errors
     /// When one of them is not there, or is the check itself, or too much lies above it.
-    pub fn allowed_for<'a>(&self, check: CheckId, parents_of: impl Fn(CheckId) -> Option<&'a Self>) -> Result<(), ParentsError> {
+    pub fn validate_for<'a>(&self, check: CheckId, parents_of: impl Fn(CheckId) -> Option<&'a Self>) -> Result<(), ParentsError> {
         if self.0.iter().any(|id| parents_of(*id).is_none()) {
             return Err(ParentsError::NotFound);
         }
         let (mut above, mut level) = (BTreeSet::new(), self.0.to_vec());
-        for _ in 0..=Self::MOST_LEVELS {
+        for _ in 0..=Self::MAX_LEVELS {
             level.retain(|id| above.insert(*id));
             if above.contains(&check) {
-                return Err(ParentsError::Circle);
+                return Err(ParentsError::Cycle);
             }
-            if level.is_empty() && above.len() <= Self::MOST_ABOVE {
+            if level.is_empty() && above.len() <= Self::MAX_ANCESTORS {
                 return Ok(());
             }
             level = level.iter().filter_map(|id| parents_of(*id)).flat_map(Self::ids).copied().collect();
@@ -65,12 +65,12 @@ impl Parents {
 /// Why a check cannot have these parents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParentsError {
-    /// More than [`Parents::MOST`].
+    /// More than [`Parents::MAX_PARENTS`].
     TooMany,
     /// One is no check of the same project.
     NotFound,
     /// It would depend on itself.
-    Circle,
+    Cycle,
     /// Too much lies above it.
     TooDeep,
 }
@@ -78,14 +78,14 @@ pub enum ParentsError {
 impl fmt::Display for ParentsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooMany => write!(f, "a check has at most {} parents", Parents::MOST),
+            Self::TooMany => write!(f, "a check has at most {} parents", Parents::MAX_PARENTS),
             Self::NotFound => f.write_str("a parent is no check of the same project"),
-            Self::Circle => f.write_str("the check would be a parent of itself"),
+            Self::Cycle => f.write_str("the check would be a parent of itself"),
             Self::TooDeep => write!(
                 f,
                 "there may be at most {} levels of parents above a check, and {} checks on them",
-                Parents::MOST_LEVELS,
-                Parents::MOST_ABOVE
+                Parents::MAX_LEVELS,
+                Parents::MAX_ANCESTORS
             ),
         }
     }

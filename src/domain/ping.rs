@@ -5,13 +5,13 @@ use std::num::NonZeroU8;
 
 use uuid::Uuid;
 
-use super::flip::Cause;
+use super::flip::FlipCause;
 use super::ids::{Arrival, CheckId};
-use super::moment::{MICROS, Moment};
+use super::timestamp::{MICROS_PER_SEC, Timestamp};
 
 /// What a ping means for its check (`type` in the API).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum PingKind {
     /// The job is done.
     Success,
     /// The job has begun.
@@ -24,7 +24,7 @@ pub enum Kind {
     Ignored,
 }
 
-impl Kind {
+impl PingKind {
     /// The `type` of the ping list.
     pub fn name(self) -> &'static str {
         match self {
@@ -39,53 +39,53 @@ impl Kind {
 
 /// What a ping means for its check, with what is to be said of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Meaning {
+pub enum PingMeaning {
     /// The job is done.
     Success,
     /// The job has begun.
     Start,
     /// The job has failed, and this says so.
-    Fail(Cause),
+    Fail(FlipCause),
     /// A note that changes nothing.
     Log,
     /// Ignored, see [`Kind::Ignored`].
     Ignored,
 }
 
-impl Meaning {
+impl PingMeaning {
     /// What an exit status means: 0 success, everything else failure.
-    pub fn of_exit(status: u8) -> Self {
-        NonZeroU8::new(status).map_or(Self::Success, |status| Self::Fail(Cause::Exit(status)))
+    pub fn from_exit_status(status: u8) -> Self {
+        NonZeroU8::new(status).map_or(Self::Success, |status| Self::Fail(FlipCause::ExitStatus(status)))
     }
 
     /// The kind that the log shows.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> PingKind {
         match self {
-            Self::Success => Kind::Success,
-            Self::Start => Kind::Start,
-            Self::Fail(_) => Kind::Fail,
-            Self::Log => Kind::Log,
-            Self::Ignored => Kind::Ignored,
+            Self::Success => PingKind::Success,
+            Self::Start => PingKind::Start,
+            Self::Fail(_) => PingKind::Fail,
+            Self::Log => PingKind::Log,
+            Self::Ignored => PingKind::Ignored,
         }
     }
 }
 
-impl From<Kind> for Meaning {
+impl From<PingKind> for PingMeaning {
     /// A signal that says no more than its kind.
-    fn from(kind: Kind) -> Self {
+    fn from(kind: PingKind) -> Self {
         match kind {
-            Kind::Success => Self::Success,
-            Kind::Start => Self::Start,
-            Kind::Fail => Self::Fail(Cause::Fail),
-            Kind::Log => Self::Log,
-            Kind::Ignored => Self::Ignored,
+            PingKind::Success => Self::Success,
+            PingKind::Start => Self::Start,
+            PingKind::Fail => Self::Fail(FlipCause::Fail),
+            PingKind::Log => Self::Log,
+            PingKind::Ignored => Self::Ignored,
         }
     }
 }
 
 /// How a ping came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scheme {
+pub enum PingScheme {
     /// Plain HTTP.
     Http,
     /// HTTPS, as a trusted proxy says.
@@ -94,7 +94,7 @@ pub enum Scheme {
     Email,
 }
 
-impl Scheme {
+impl PingScheme {
     /// The `scheme` of the ping list.
     pub fn name(self) -> &'static str {
         match self {
@@ -108,7 +108,7 @@ impl Scheme {
 /// The HTTP method of a ping; a mail has none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the methods of RFC 9110 by their names")]
-pub enum Method {
+pub enum PingMethod {
     None,
     Get,
     Head,
@@ -119,7 +119,7 @@ pub enum Method {
     Options,
 }
 
-impl Method {
+impl PingMethod {
     /// Every one that the log keeps.
     pub const ALL: [Self; 8] = [Self::None, Self::Get, Self::Head, Self::Post, Self::Put, Self::Patch, Self::Delete, Self::Options];
 
@@ -139,24 +139,24 @@ impl Method {
 }
 
 /// Characters of a user agent that the log keeps.
-const UA_CHARS: usize = 200;
+const MAX_USER_AGENT_CHARS: usize = 200;
 
 /// A user agent as the log keeps it: its first 200 characters.
-pub fn kept_ua(ua: &str) -> Box<str> {
-    ua.char_indices().nth(UA_CHARS).and_then(|(end, _)| ua.get(..end)).unwrap_or(ua).into()
+pub fn truncate_user_agent(ua: &str) -> Box<str> {
+    ua.char_indices().nth(MAX_USER_AGENT_CHARS).and_then(|(end, _)| ua.get(..end)).unwrap_or(ua).into()
 }
 
 /// Where a ping came from, as the log shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Origin {
+pub struct PingOrigin {
     /// How it came in.
-    pub scheme: Scheme,
+    pub scheme: PingScheme,
     /// With what method.
-    pub method: Method,
+    pub method: PingMethod,
     /// From what address; `None` for a ping that was taken over from elsewhere without it.
     pub remote_addr: Option<IpAddr>,
-    /// The user agent, cut by [`kept_ua`]; for a mail `Email from <sender>`.
-    pub ua: Box<str>,
+    /// The user agent, cut by [`truncate_user_agent`]; for a mail `Email from <sender>`.
+    pub user_agent: Box<str>,
 }
 
 /// An entry of the arrival log.
@@ -169,61 +169,61 @@ pub struct Ping {
     /// The place of ping `n - 1` of the same check; 0 for the first.
     pub previous: Arrival,
     /// When it was logged.
-    pub at: Moment,
+    pub at: Timestamp,
     /// What it means.
-    pub kind: Kind,
+    pub kind: PingKind,
     /// Where it came from.
-    pub origin: Origin,
+    pub origin: PingOrigin,
     /// The run it belongs to, as its sender says.
     pub rid: Option<Uuid>,
     /// The exit status that the job reported.
-    pub exit: Option<u8>,
+    pub exit_status: Option<u8>,
     /// Bytes of the body that are kept.
     pub body_len: u32,
     /// How many pings have the body in common, which was written ahead of them; 0: it was written with this one.
-    pub sharers: u32,
+    pub body_sharers: u32,
 }
 
 impl Ping {
     /// Bytes that count as long, of its body or of its part of a body that it shares: see [`long_bytes`].
-    pub fn long_bytes(&self) -> u64 {
-        long_bytes(self.body_len.into(), self.sharers)
+    pub fn long_body_bytes(&self) -> u64 {
+        long_body_bytes_of(self.body_len.into(), self.body_sharers)
     }
 }
 
 /// Bytes of the longest body of a ping that is stored, which is that of a mail: see [limits](crate::docs::limits).
-pub const LONGEST_BODY: usize = 32 << 20;
+pub const MAX_BODY_BYTES: usize = 32 << 20;
 
 /// Bytes by which a body counts as long. How many short ones there are in the file is bounded by their number already.
-const SHORT_BODY: u64 = 1024;
+const SHORT_BODY_BYTES: u64 = 1024;
 
 /// Of a body of so many bytes those that count as long; if pings share it, of the part of each.
-pub fn long_bytes(body_len: u64, sharers: u32) -> u64 {
-    (body_len / u64::from(sharers.max(1))).saturating_sub(SHORT_BODY)
+pub fn long_body_bytes_of(body_len: u64, sharers: u32) -> u64 {
+    (body_len / u64::from(sharers.max(1))).saturating_sub(SHORT_BODY_BYTES)
 }
 
 /// A completion pairs with a start that is less than 72 hours older.
-pub const PAIRING_WINDOW_MICROS: i64 = 72 * 3600 * MICROS;
+pub const PAIRING_WINDOW_MICROS: i64 = 72 * 3600 * MICROS_PER_SEC;
 
 /// How long each run took, in microseconds, for pings given newest first: a success or fail whose nearest earlier start, success or
 /// fail with the same rid (none pairs with none) is a start less than 72 hours older, by a clock that was not set back meanwhile.
-pub fn durations(newest_first: &[Ping]) -> Vec<Option<i64>> {
+pub fn run_durations(newest_first: &[Ping]) -> Vec<Option<i64>> {
     // For each rid the completion that still looks for its start.
-    let mut open = std::collections::HashMap::<Option<Uuid>, (usize, Moment)>::new();
+    let mut open = std::collections::HashMap::<Option<Uuid>, (usize, Timestamp)>::new();
     let mut durations = vec![None; newest_first.len()];
     for (at, ping) in newest_first.iter().enumerate() {
         match ping.kind {
-            Kind::Success | Kind::Fail => {
+            PingKind::Success | PingKind::Fail => {
                 open.insert(ping.rid, (at, ping.at));
             }
-            Kind::Start => {
+            PingKind::Start => {
                 if let Some((completion, end)) = open.remove(&ping.rid)
                     && let Some(duration) = durations.get_mut(completion)
                 {
                     *duration = Some(end.micros_since(ping.at)).filter(|micros| (0..PAIRING_WINDOW_MICROS).contains(micros));
                 }
             }
-            Kind::Log | Kind::Ignored => {}
+            PingKind::Log | PingKind::Ignored => {}
         }
     }
     durations
@@ -233,26 +233,31 @@ pub fn durations(newest_first: &[Ping]) -> Vec<Option<i64>> {
 mod tests {
     use super::*;
 
-    fn ping(kind: Kind, rid: Option<u128>, secs: i64) -> Ping {
+    fn ping(kind: PingKind, rid: Option<u128>, secs: i64) -> Ping {
         Ping {
             check: CheckId(1),
             n: 1,
             previous: Arrival(0),
-            at: Moment::from_secs(secs),
+            at: Timestamp::from_secs(secs),
             kind,
-            origin: Origin { scheme: Scheme::Http, method: Method::Get, remote_addr: Some([127, 0, 0, 1].into()), ua: "".into() },
+            origin: PingOrigin {
+                scheme: PingScheme::Http,
+                method: PingMethod::Get,
+                remote_addr: Some([127, 0, 0, 1].into()),
+                user_agent: "".into(),
+            },
             rid: rid.map(Uuid::from_u128),
-            exit: None,
+            exit_status: None,
             body_len: 0,
-            sharers: 0,
+            body_sharers: 0,
         }
     }
 
     #[test]
     fn completions_pair_with_the_nearest_start_of_their_rid() {
-        use Kind::{Fail, Ignored, Log, Start, Success};
+        use PingKind::{Fail, Ignored, Log, Start, Success};
         /// A ping and the seconds that its entry is to show.
-        type Logged = (Kind, Option<u128>, i64, Option<i64>);
+        type Logged = (PingKind, Option<u128>, i64, Option<i64>);
         const H: i64 = 3600;
         // Oldest first.
         let cases: &[&[Logged]] = &[
@@ -268,8 +273,8 @@ mod tests {
         ];
         for case in cases {
             let pings: Vec<_> = case.iter().rev().map(|(kind, rid, at, _)| ping(*kind, *rid, *at)).collect();
-            let wanted: Vec<_> = case.iter().rev().map(|(.., seconds)| seconds.map(|s| s * MICROS)).collect();
-            assert_eq!(durations(&pings), wanted, "{case:?}");
+            let wanted: Vec<_> = case.iter().rev().map(|(.., seconds)| seconds.map(|s| s * MICROS_PER_SEC)).collect();
+            assert_eq!(run_durations(&pings), wanted, "{case:?}");
         }
     }
 }

@@ -4,37 +4,37 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use super::ids::hyphenated_uuid;
+use super::ids::parse_hyphenated_uuid;
 
 /// Stands in place of what would let a reader ping.
 const MASK: &str = "***";
 /// Minimum length of a ping key that is masked wherever it stands: a shorter one is masked in addresses alone, since it may be a word.
-const SHORTEST_KEY: usize = 16;
+const MIN_MASKED_KEY_LENGTH: usize = 16;
 
 /// Returns a text without the addresses of pings: `UUID@DOMAIN`, `KEY+SLUG@DOMAIN`, `/ping/UUID` and `/ping/KEY/SLUG`, and without the UUID
 /// of the check `own` and the ping keys `keys` of its project wherever they stand.
-pub fn masked<'t>(text: &'t str, own: Uuid, keys: &[&str]) -> Cow<'t, str> {
-    let mut masked = without_words(text, keys);
-    for key in keys.iter().filter(|key| key.len() >= SHORTEST_KEY && masked.contains(**key)).collect::<Vec<_>>() {
+pub fn mask_ping_addresses<'t>(text: &'t str, own: Uuid, keys: &[&str]) -> Cow<'t, str> {
+    let mut masked = mask_words(text, keys);
+    for key in keys.iter().filter(|key| key.len() >= MIN_MASKED_KEY_LENGTH && masked.contains(**key)).collect::<Vec<_>>() {
         masked = Cow::Owned(masked.replace(*key, MASK));
     }
-    match without_uuid(&masked, own) {
+    match mask_uuid(&masked, own) {
         Some(masked) => Cow::Owned(masked),
         None => masked,
     }
 }
 
 /// Masks words of which keys and UUIDs are made.
-fn without_words<'t>(text: &'t str, keys: &[&str]) -> Cow<'t, str> {
+fn mask_words<'t>(text: &'t str, keys: &[&str]) -> Cow<'t, str> {
     let mut out = String::new();
     let mut copied = 0;
     let mut start = 0;
-    while let Some(found) = text.get(start..).and_then(|rest| rest.find(is_of_key)) {
+    while let Some(found) = text.get(start..).and_then(|rest| rest.find(is_key_character)) {
         let begin = start + found;
         let rest = text.get(begin..).unwrap_or_default();
-        let word = rest.get(..rest.find(|c| !is_of_key(c)).unwrap_or(rest.len())).unwrap_or_default();
+        let word = rest.get(..rest.find(|c| !is_key_character(c)).unwrap_or(rest.len())).unwrap_or_default();
         let (before, after) = (text.get(..begin).unwrap_or_default(), rest.get(word.len()..).unwrap_or_default());
-        if lets_ping(before, word, after, keys) {
+        if is_ping_credential(before, word, after, keys) {
             out.push_str(text.get(copied..begin).unwrap_or_default());
             out.push_str(MASK);
             copied = begin + word.len();
@@ -49,26 +49,26 @@ fn without_words<'t>(text: &'t str, keys: &[&str]) -> Cow<'t, str> {
 }
 
 /// True if a word between these texts is the part of an address that makes it one of a ping.
-fn lets_ping(before: &str, word: &str, after: &str, keys: &[&str]) -> bool {
-    let (is_uuid, is_key) = (hyphenated_uuid(word).is_some(), keys.contains(&word));
+fn is_ping_credential(before: &str, word: &str, after: &str, keys: &[&str]) -> bool {
+    let (is_uuid, is_key) = (parse_hyphenated_uuid(word).is_some(), keys.contains(&word));
     let is_in_url = before.ends_with("/ping/");
     let is_mailbox = || {
-        let slug = after.strip_prefix('+').map(|rest| rest.trim_start_matches(is_of_key));
+        let slug = after.strip_prefix('+').map(|rest| rest.trim_start_matches(is_key_character));
         slug.is_some_and(|rest| rest.starts_with('@'))
     };
     if is_uuid {
         return is_in_url || after.starts_with('@');
     }
-    (is_key && is_in_url) || ((is_key || word.len() >= SHORTEST_KEY) && is_mailbox())
+    (is_key && is_in_url) || ((is_key || word.len() >= MIN_MASKED_KEY_LENGTH) && is_mailbox())
 }
 
 /// Characters that keys, slugs and UUIDs are made of.
-fn is_of_key(c: char) -> bool {
+fn is_key_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
 /// Masks a UUID in both of its spellings and either case; `None`: it does not stand there.
-fn without_uuid(text: &str, uuid: Uuid) -> Option<String> {
+fn mask_uuid(text: &str, uuid: Uuid) -> Option<String> {
     let (hyphenated, simple) = (uuid.hyphenated().to_string(), uuid.simple().to_string());
     let mut masked = None::<String>;
     for spelling in [hyphenated, simple] {
@@ -102,7 +102,7 @@ mod tests {
     const KEY: &str = "z-CPuIu0ex210FaObYCzhL";
 
     fn shown(text: &str) -> String {
-        masked(text, Uuid::try_parse(UUID).unwrap(), &[KEY, "home"]).into_owned()
+        mask_ping_addresses(text, Uuid::try_parse(UUID).unwrap(), &[KEY, "home"]).into_owned()
     }
 
     #[test]

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 
 use uuid::Uuid;
 
-use super::adopted::{HashedKey, OldBadge};
 use super::alert::ChannelHealth;
-use super::channel::{ChannelSettings, Maker};
-use super::ids::{ChannelId, KeyId, ProjectId, hyphenated_uuid};
-use super::moment::Moment;
-use super::staged::ProjectImport;
+use super::channel::{ChannelSettings, SettingsAuthor};
+use super::ids::{ChannelId, KeyId, ProjectId, parse_hyphenated_uuid};
+use super::import_item::ProjectImport;
+use super::legacy_keys::{LegacyBadgeKey, LegacyKey};
+use super::timestamp::Timestamp;
 
 /// Pings that a check's log keeps unless its project says otherwise: see [limits](crate::docs::limits).
 pub const DEFAULT_PING_LOG_LIMIT: u32 = 100;
@@ -32,25 +32,25 @@ pub struct Project {
     /// The segment that names the project in badge URLs.
     pub badge_key: Box<str>,
     /// What signed the badge URLs that it had at another server, which go on working.
-    pub old_badge: Option<OldBadge>,
+    pub legacy_badge: Option<LegacyBadgeKey>,
     /// What there is to know of the import that brought it; `None`: it was made here.
     pub import: Option<ProjectImport>,
 }
 
 impl Project {
     /// Whether it is on trial: nobody is told anything of it.
-    pub fn is_held(&self) -> bool {
-        self.import.as_ref().is_some_and(|import| import.held)
+    pub fn is_on_trial(&self) -> bool {
+        self.import.as_ref().is_some_and(|import| import.is_on_trial)
     }
 }
 
 /// Characters of the name of a project or channel, and of the label of a key: see [limits](crate::docs::limits).
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 /// A text that fits one line of a list, or one of the two reasons why it does not: too long, or a control character in it.
-fn one_line(text: &str, too_long: &'static str, control: &'static str) -> Result<Box<str>, &'static str> {
+fn parse_one_line(text: &str, too_long: &'static str, control: &'static str) -> Result<Box<str>, &'static str> {
     match text {
-        _ if text.chars().count() > LONGEST_NAME => Err(too_long),
+        _ if text.chars().count() > MAX_NAME_CHARS => Err(too_long),
         _ if text.chars().any(char::is_control) => Err(control),
         _ => Ok(text.into()),
     }
@@ -66,7 +66,7 @@ impl ProjectName {
         if text.is_empty() {
             return Err("a project's name cannot be empty");
         }
-        one_line(text, "a project's name has at most 100 characters", "a project's name has no control characters").map(Self)
+        parse_one_line(text, "a project's name has at most 100 characters", "a project's name has no control characters").map(Self)
     }
 
     /// The name as it was given.
@@ -82,7 +82,7 @@ pub struct ChannelName(Box<str>);
 impl ChannelName {
     /// Refuses more than 100 characters and control characters; the message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        one_line(text, "a channel's name has at most 100 characters", "a channel's name has no control characters").map(Self)
+        parse_one_line(text, "a channel's name has at most 100 characters", "a channel's name has no control characters").map(Self)
     }
 
     /// The name as it was given.
@@ -93,7 +93,7 @@ impl ChannelName {
 
 /// What a key opens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum KeyAccess {
     /// The whole API.
     ReadWrite,
     /// Some reading endpoints, without the secrets of checks.
@@ -102,7 +102,7 @@ pub enum Access {
     Ping,
 }
 
-impl Access {
+impl KeyAccess {
     /// Every kind of access.
     pub const ALL: [Self; 3] = [Self::ReadWrite, Self::ReadOnly, Self::Ping];
 
@@ -128,14 +128,14 @@ pub struct PingKey(Box<str>);
 
 impl PingKey {
     /// How many characters one has that is made here.
-    pub const LENGTH: usize = 22;
+    pub const GENERATED_LENGTH: usize = 22;
     /// How many one may have that comes from elsewhere.
-    pub const MOST_LENGTH: usize = 128;
+    pub const MAX_LENGTH: usize = 128;
 
     /// `None` if the text is none.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        let is_key = (1..=Self::MOST_LENGTH).contains(&text.len()) && text.bytes().all(fits) && hyphenated_uuid(text).is_none();
+        let is_key = (1..=Self::MAX_LENGTH).contains(&text.len()) && text.bytes().all(fits) && parse_hyphenated_uuid(text).is_none();
         is_key.then(|| Self(text.into()))
     }
 
@@ -173,7 +173,7 @@ impl KeyHash {
     pub const KEY_LENGTH: usize = 32;
 
     /// The hash of an API key.
-    pub fn of(key: &[u8]) -> Self {
+    pub fn of_key(key: &[u8]) -> Self {
         use sha2::Digest as _;
         Self(sha2::Sha256::digest(key).into())
     }
@@ -197,7 +197,7 @@ impl std::fmt::Debug for BadgeSecret {
 
 /// What a key is recognised by, and what it opens with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Secret {
+pub enum KeySecret {
     /// An API key that may write.
     ReadWrite(KeyHash),
     /// An API key that may read.
@@ -205,56 +205,56 @@ pub enum Secret {
     /// A ping key.
     Ping(PingKey),
     /// An API key of another server that nobody has used here yet.
-    Hashed(HashedKey),
+    Legacy(LegacyKey),
 }
 
-impl Secret {
+impl KeySecret {
     /// What the key opens.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> KeyAccess {
         match self {
-            Self::ReadWrite(_) => Access::ReadWrite,
-            Self::ReadOnly(_) => Access::ReadOnly,
-            Self::Ping(_) => Access::Ping,
-            Self::Hashed(HashedKey { read_only: true, .. }) => Access::ReadOnly,
-            Self::Hashed(_) => Access::ReadWrite,
+            Self::ReadWrite(_) => KeyAccess::ReadWrite,
+            Self::ReadOnly(_) => KeyAccess::ReadOnly,
+            Self::Ping(_) => KeyAccess::Ping,
+            Self::Legacy(LegacyKey { read_only: true, .. }) => KeyAccess::ReadOnly,
+            Self::Legacy(_) => KeyAccess::ReadWrite,
         }
     }
 }
 
 /// A key of a project.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Key {
+pub struct ProjectKey {
     /// Its number, which is also its public name for list and revoke.
     pub id: KeyId,
     /// Whose key it is.
     pub project: ProjectId,
     /// What it is recognised by.
-    pub secret: Secret,
+    pub secret: KeySecret,
     /// What its owner calls it; may be empty.
     pub label: KeyLabel,
     /// Its first four characters, by which people tell keys apart; empty for one made by release 0.1.
     pub hint: Box<str>,
     /// When it was made.
-    pub created: Moment,
+    pub created: Timestamp,
     /// When and from where it was last used. Of the uses within an hour only the first is noted.
-    pub used: Option<KeyUse>,
+    pub last_use: Option<KeyUse>,
 }
 
-impl Key {
+impl ProjectKey {
     /// Characters of a key that are shown.
     pub const HINT_LENGTH: usize = 4;
     /// Characters that the hint of an imported key may have: of a hashed one the prefix and the eight that the other server shows.
-    pub const LONGEST_HINT: usize = 12;
+    pub const MAX_IMPORTED_HINT_LENGTH: usize = 12;
 
     /// Whether it came from another server and nobody has used it since.
     pub fn is_unused_since_import(&self) -> bool {
-        matches!(self.secret, Secret::Hashed(_))
+        matches!(self.secret, KeySecret::Legacy(_))
     }
 
     /// Whether a use in the same hour as `now` is noted already.
-    pub fn is_noted(&self, now: Moment) -> bool {
-        let hour = |moment: Moment| moment.secs().div_euclid(3600);
-        self.used.is_some_and(|used| hour(used.at) == hour(now))
+    pub fn is_use_recorded(&self, now: Timestamp) -> bool {
+        let hour = |moment: Timestamp| moment.secs().div_euclid(3600);
+        self.last_use.is_some_and(|used| hour(used.at) == hour(now))
     }
 }
 
@@ -262,7 +262,7 @@ impl Key {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyUse {
     /// The first use within its hour.
-    pub at: Moment,
+    pub at: Timestamp,
     /// The address of the client.
     pub from: IpAddr,
 }
@@ -274,7 +274,7 @@ pub struct KeyLabel(Box<str>);
 impl KeyLabel {
     /// Refuses more than 100 characters and control characters; the message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        one_line(text, "a key's label has at most 100 characters", "a key's label has no control characters").map(Self)
+        parse_one_line(text, "a key's label has at most 100 characters", "a key's label has no control characters").map(Self)
     }
 
     /// The label as it was given.
@@ -297,7 +297,7 @@ pub struct Channel {
     /// How it notifies.
     pub settings: ChannelSettings,
     /// Its settings were given by whoever administers the service, and not by a key of the API.
-    pub operator: bool,
+    pub set_by_operator: bool,
     /// What sending to it has shown.
     pub health: ChannelHealth,
 }
@@ -305,9 +305,9 @@ pub struct Channel {
 impl Channel {
     /// Gives it settings. Whoever gives other ones is their maker from then on, and what sending with the old ones has shown says nothing of
     /// the new ones.
-    pub fn give(&mut self, settings: ChannelSettings, maker: Maker) {
+    pub fn replace_settings(&mut self, settings: ChannelSettings, maker: SettingsAuthor) {
         if settings != self.settings {
-            self.operator = maker == Maker::Operator;
+            self.set_by_operator = maker == SettingsAuthor::Operator;
             let unsubscribed = std::mem::take(&mut self.health.unsubscribed);
             let unsubscribed = unsubscribed.into_iter().filter(|recipient| settings.recipients().any(|other| other == &**recipient));
             self.health = ChannelHealth { unsubscribed: unsubscribed.collect(), ..ChannelHealth::default() };
@@ -316,7 +316,7 @@ impl Channel {
     }
 
     /// Whether it is the same but for when and why something is wrong with it.
-    pub fn looks_like(&self, other: &Self) -> bool {
+    pub fn looks_same_as(&self, other: &Self) -> bool {
         let health = |of: &ChannelHealth| {
             (of.disabled.is_some(), of.failing.is_some(), std::mem::discriminant(&of.proof), of.unsubscribed.len(), of.refused.len())
         };
@@ -324,21 +324,21 @@ impl Channel {
     }
 
     /// Whether this is its name, or its UUID in lower case.
-    pub fn is_called(&self, name: &str) -> bool {
+    pub fn is_named(&self, name: &str) -> bool {
         self.name.as_str() == name || self.uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == name
     }
 }
 
 /// Replaces the names of members that groups list, as databases and exports of earlier releases do, by UUIDs. A name stands for every
 /// channel of the project that has it; one that no channel has stays.
-pub fn find_members(channels: &mut [Channel]) {
+pub fn resolve_group_members(channels: &mut [Channel]) {
     let mut named: BTreeMap<(ProjectId, Box<str>), Vec<Uuid>> = BTreeMap::new();
     for channel in channels.iter() {
         named.entry((channel.project, channel.name.as_str().into())).or_default().push(channel.uuid);
     }
     for channel in channels {
         let project = channel.project;
-        let known = channel.settings.with_members_known(|name| named.get(&(project, name.into())).cloned().unwrap_or_default());
+        let known = channel.settings.with_member_uuids(|name| named.get(&(project, name.into())).cloned().unwrap_or_default());
         if let Cow::Owned(settings) = known {
             channel.settings = settings;
         }
@@ -365,20 +365,20 @@ mod tests {
 
     #[test]
     fn a_use_is_noted_once_in_every_hour_of_the_clock() {
-        let used = Some(KeyUse { at: Moment::from_secs(7_199), from: [192, 0, 2, 1].into() });
-        let key = |used| Key {
+        let used = Some(KeyUse { at: Timestamp::from_secs(7_199), from: [192, 0, 2, 1].into() });
+        let key = |used| ProjectKey {
             id: KeyId(1),
             project: ProjectId(1),
-            secret: Secret::ReadOnly(KeyHash([0; 32])),
+            secret: KeySecret::ReadOnly(KeyHash([0; 32])),
             label: KeyLabel::default(),
             hint: "abcd".into(),
-            created: Moment::default(),
-            used,
+            created: Timestamp::default(),
+            last_use: used,
         };
         for (secs, noted) in [(3_599, false), (3_600, true), (7_199, true), (7_200, false), (-1, false)] {
-            assert_eq!(key(used).is_noted(Moment::from_secs(secs)), noted, "{secs}");
+            assert_eq!(key(used).is_use_recorded(Timestamp::from_secs(secs)), noted, "{secs}");
         }
-        assert!(!key(None).is_noted(Moment::default()));
+        assert!(!key(None).is_use_recorded(Timestamp::default()));
     }
 
     #[test]

@@ -1,32 +1,32 @@
 //! When a job is expected to run: one expression, of one of two kinds, and the moments it names.
 //!
-//! The two kinds are modules below this one. They use `words` and nothing else of this module. The grammar and the rules for changes of
+//! The two kinds are modules below this one. They use `tokens` and nothing else of this module. The grammar and the rules for changes of
 //! the clocks: see [schedules](crate::docs::protocol#schedules).
 
 mod cron;
-mod in_words;
+mod description;
 mod oncalendar;
-mod words;
+mod tokens;
 
 use std::fmt;
 
 use cron::Cron;
 use oncalendar::OnCalendar;
-use words::words;
+use tokens::split_words;
 
-use super::moment::Moment;
-use super::text::is_blank;
+use super::text::is_white_space;
+use super::timestamp::Timestamp;
 use super::timezone::Timezone;
 
 /// Longest expression, in Unicode code points: see [limits](crate::docs::limits).
 const MAX_CHARS: usize = 100;
 
 /// An expression must name a moment after 2000-01-01T00:00:00Z, whatever the zone of the check.
-const VALID_AFTER: Moment = Moment::from_secs(946_684_800);
+const VALID_AFTER: Timestamp = Timestamp::from_secs(946_684_800);
 
 /// What an expression is read as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ScheduleKind {
     /// One line of exactly five words, as in cron(5).
     Cron,
     /// Everything else, as in systemd.time(7), one expression a line.
@@ -60,11 +60,11 @@ impl std::error::Error for ScheduleError {}
 #[derive(Clone, Debug)]
 pub struct Schedule {
     text: String,
-    rule: Rule,
+    rule: ScheduleRule,
 }
 
 #[derive(Clone, Debug)]
-enum Rule {
+enum ScheduleRule {
     Cron(Cron),
     OnCalendar(OnCalendar),
 }
@@ -86,7 +86,7 @@ impl Schedule {
         if text.chars().count() > MAX_CHARS {
             return Err(ScheduleError::TooLong);
         }
-        let rule = Rule::parse(text.trim_matches(is_blank)).map_err(|reason| ScheduleError::Invalid { reason })?;
+        let rule = ScheduleRule::parse(text.trim_matches(is_white_space)).map_err(|reason| ScheduleError::Invalid { reason })?;
         let schedule = Self { text: text.to_owned(), rule };
         match schedule.next_after(VALID_AFTER, &Timezone::utc()) {
             Some(_) => Ok(schedule),
@@ -100,57 +100,57 @@ impl Schedule {
     }
 
     /// What it means, such as `every day at 03:30` or `Monday to Friday at 09:00`; what has no common shape is quoted.
-    pub fn in_words(&self) -> String {
-        in_words::in_words(&self.text)
+    pub fn describe(&self) -> String {
+        description::describe(&self.text)
     }
 
     /// Whether it names a zone itself, so that not only that of the check counts.
-    pub fn names_zone(&self) -> bool {
-        matches!(&self.rule, Rule::OnCalendar(lines) if lines.names_zone())
+    pub fn has_own_zone(&self) -> bool {
+        matches!(&self.rule, ScheduleRule::OnCalendar(lines) if lines.has_own_zone())
     }
 
     /// What the text was read as.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> ScheduleKind {
         match self.rule {
-            Rule::Cron(_) => Kind::Cron,
-            Rule::OnCalendar(_) => Kind::OnCalendar,
+            ScheduleRule::Cron(_) => ScheduleKind::Cron,
+            ScheduleRule::OnCalendar(_) => ScheduleKind::OnCalendar,
         }
     }
 
-    /// The first moment of [`Schedule::series`]: strictly later than `after`, on a whole second, `None` when the schedule has ended.
-    pub fn next_after(&self, after: Moment, zone: &Timezone) -> Option<Moment> {
+    /// The first moment of [`Schedule::occurrences`]: strictly later than `next_after`, on a whole second, `None` when the schedule has ended.
+    pub fn next_after(&self, after: Timestamp, zone: &Timezone) -> Option<Timestamp> {
         match &self.rule {
-            Rule::Cron(cron) => cron.next_after(after, zone),
-            Rule::OnCalendar(lines) => lines.series(after, zone).next(),
+            ScheduleRule::Cron(cron) => cron.next_after(after, zone),
+            ScheduleRule::OnCalendar(lines) => lines.occurrences(after, zone).next(),
         }
     }
 
-    /// The moments that follow `after`, for a clock in `zone`.
+    /// The moments that follow `next_after`, for a clock in `zone`.
     ///
     /// Lines of OnCalendar in different zones are ordered by what the clock in `zone` shows. In the hour that clocks repeat, their moments
     /// may therefore go back.
-    pub fn series<'a>(&'a self, after: Moment, zone: &'a Timezone) -> impl Iterator<Item = Moment> + use<'a> {
+    pub fn occurrences<'a>(&'a self, after: Timestamp, zone: &'a Timezone) -> impl Iterator<Item = Timestamp> + use<'a> {
         match &self.rule {
-            Rule::Cron(cron) => Series::Cron { cron, last: after, zone },
-            Rule::OnCalendar(lines) => Series::OnCalendar(lines.series(after, zone)),
+            ScheduleRule::Cron(cron) => ScheduleOccurrences::Cron { cron, last: after, zone },
+            ScheduleRule::OnCalendar(lines) => ScheduleOccurrences::OnCalendar(lines.occurrences(after, zone)),
         }
     }
 }
 
-enum Series<'a> {
+enum ScheduleOccurrences<'a> {
     /// The next moment depends on the last one alone.
     Cron {
         cron: &'a Cron,
-        last: Moment,
+        last: Timestamp,
         zone: &'a Timezone,
     },
-    OnCalendar(oncalendar::Series<'a>),
+    OnCalendar(oncalendar::OnCalendarOccurrences<'a>),
 }
 
-impl Iterator for Series<'_> {
-    type Item = Moment;
+impl Iterator for ScheduleOccurrences<'_> {
+    type Item = Timestamp;
 
-    fn next(&mut self) -> Option<Moment> {
+    fn next(&mut self) -> Option<Timestamp> {
         match self {
             Self::Cron { cron, last, zone } => cron.next_after(*last, zone).inspect(|next| *last = *next),
             Self::OnCalendar(series) => series.next(),
@@ -158,10 +158,10 @@ impl Iterator for Series<'_> {
     }
 }
 
-impl Rule {
+impl ScheduleRule {
     /// Reads a text without blanks at its ends.
     fn parse(text: &str) -> Result<Self, String> {
-        let fields: Vec<&str> = words(text).collect();
+        let fields: Vec<&str> = split_words(text).collect();
         match fields.as_slice() {
             &[minute, hour, day, month, weekday] if !text.contains('\n') => {
                 Cron::parse([minute, hour, day, month, weekday]).map(Self::Cron)
@@ -171,7 +171,7 @@ impl Rule {
                     "six fields: overdue takes five; drop the seconds".to_owned()
                 }
                 [word] if word.starts_with('@') => format!("`{word}`: write a word of OnCalendar, such as daily, or five fields of cron"),
-                _ if fields.len() > 1 && !text.contains([':', '\n']) && fields.iter().any(|field| is_of_cron(field)) => {
+                _ if fields.len() > 1 && !text.contains([':', '\n']) && fields.iter().any(|field| is_cron_field(field)) => {
                     format!("{} fields: cron takes five, namely minute, hour, day of month, month and weekday", fields.len())
                 }
                 _ => reason,
@@ -181,7 +181,7 @@ impl Rule {
 }
 
 /// Whether a field is one that cron has and OnCalendar has not: `*`, a step of it, or a number.
-fn is_of_cron(field: &str) -> bool {
+fn is_cron_field(field: &str) -> bool {
     let of_all = field.strip_prefix('*').is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     of_all || field.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,7 +1,7 @@
 //! Time zones of checks, so that every clock rule is asked of one database that is part of the program and the same on every host.
 
 mod names;
-pub(crate) mod wall;
+pub(crate) mod wall_time;
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -42,13 +42,13 @@ impl Timezone {
     /// # Errors
     /// When the name, case included, is none of the 483 accepted and 113 replaced ones.
     pub fn parse(name: &str) -> Result<Self, UnknownTimezone> {
-        let replaced = names::REPLACED.binary_search_by_key(&name, |(old, _)| old).ok().and_then(|at| names::REPLACED.get(at));
+        let replaced = names::REPLACED_NAMES.binary_search_by_key(&name, |(old, _)| old).ok().and_then(|at| names::REPLACED_NAMES.get(at));
         let name = replaced.map_or(name, |(_, new)| new);
-        Self::in_database(name).filter(|_| !names::REFUSED.contains(&name)).ok_or(UnknownTimezone)
+        Self::from_database(name).filter(|_| !names::REJECTED_NAMES.contains(&name)).ok_or(UnknownTimezone)
     }
 
     /// Any zone of the database in its exact spelling, old names under themselves: what an OnCalendar expression may end in.
-    pub(super) fn in_database(name: &str) -> Option<Self> {
+    pub(super) fn from_database(name: &str) -> Option<Self> {
         // jiff ignores case and has a name of its own for an unknown zone.
         DATABASE.get(name).ok().filter(|zone| zone.iana_name() == Some(name) && !zone.is_unknown()).map(Self)
     }
@@ -70,7 +70,7 @@ impl Timezone {
     }
 
     /// The rules of the zone.
-    pub const fn zone(&self) -> &TimeZone {
+    pub const fn rules(&self) -> &TimeZone {
         &self.0
     }
 }

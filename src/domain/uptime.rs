@@ -3,26 +3,26 @@
 use jiff::civil;
 
 use super::flip::Flip;
-use super::moment::Moment;
 use super::status::Status;
+use super::timestamp::Timestamp;
 use super::timezone::Timezone;
-use super::timezone::wall::Wall;
+use super::timezone::wall_time::WallTime;
 
 /// Flips that a history is made of: see [limits](crate::docs::limits).
-pub const MOST_FLIPS: usize = 5000;
+pub const MAX_FLIPS: usize = 5000;
 
 /// Months that a history goes back beside that of now, as flips are kept.
 const MONTHS_BACK: u32 = 2;
 
 /// A day or a month of the history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span {
+pub struct UptimePeriod {
     /// When it begins.
-    pub start: Moment,
+    pub start: Timestamp,
     /// When it ends; for the span of now that is now.
-    pub end: Moment,
+    pub end: Timestamp,
     /// Microseconds in which the check was up or down. While it is new or paused nothing is expected of it, so nothing is known.
-    pub watched: i64,
+    pub monitored: i64,
     /// Microseconds of these in which it was down.
     pub down: i64,
     /// Downtimes that touch it.
@@ -31,40 +31,40 @@ pub struct Span {
 
 /// The months and days of a history, oldest first, as far back as flips are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct History {
+pub struct UptimeHistory {
     /// Each day.
-    pub days: Vec<Span>,
+    pub days: Vec<UptimePeriod>,
     /// Each month.
-    pub months: Vec<Span>,
+    pub months: Vec<UptimePeriod>,
     /// What lies before this moment is not counted, since too many flips are younger.
-    pub cut: Option<Moment>,
+    pub incomplete_before: Option<Timestamp>,
 }
 
-impl Span {
+impl UptimePeriod {
     /// The part of the time in which it was watched that it was not down, in thousandths cut off towards 0, so that only what was never
     /// down has 1,000. `None`: it was not watched.
-    pub fn up_permille(&self) -> Option<i64> {
-        let up = i128::from(self.watched - self.down) * 1000;
-        up.checked_div(i128::from(self.watched)).and_then(|permille| i64::try_from(permille).ok())
+    pub fn uptime_permille(&self) -> Option<i64> {
+        let up = i128::from(self.monitored - self.down) * 1000;
+        up.checked_div(i128::from(self.monitored)).and_then(|permille| i64::try_from(permille).ok())
     }
 
     /// The same in words: `99.1 %`.
-    pub fn up_in_words(&self) -> Option<String> {
-        self.up_permille().map(|permille| match permille {
+    pub fn format_uptime(&self) -> Option<String> {
+        self.uptime_permille().map(|permille| match permille {
             1000 => "100 %".into(),
             permille => format!("{}.{} %", permille / 10, permille % 10),
         })
     }
 
-    fn new([start, end]: [Moment; 2], stays: &[Stay]) -> Self {
-        let mut span = Self { start, end, watched: 0, down: 0, downtimes: 0 };
+    fn new([start, end]: [Timestamp; 2], stays: &[StatusInterval]) -> Self {
+        let mut span = Self { start, end, monitored: 0, down: 0, downtimes: 0 };
         let first = stays.partition_point(|stay| stay.until <= start);
         for stay in stays.iter().skip(first).take_while(|stay| stay.from < end) {
             let time = stay.until.min(end).micros_since(stay.from.max(start));
             match stay.status {
-                Status::Up => span.watched += time,
+                Status::Up => span.monitored += time,
                 Status::Down => {
-                    span.watched += time;
+                    span.monitored += time;
                     span.down += time;
                     span.downtimes += 1;
                 }
@@ -76,39 +76,41 @@ impl Span {
 }
 
 /// A time in which the status stayed the same.
-struct Stay {
-    from: Moment,
-    until: Moment,
+struct StatusInterval {
+    from: Timestamp,
+    until: Timestamp,
     status: Status,
 }
 
 /// The history of a check since the first of the month before last, as a clock in `zone` counts days. `flips` are all since then or the
-/// newest [`MOST_FLIPS`], in the order in which they were logged, newest first. `status` is the stored one of `now`.
-pub fn history(flips: &[Flip], status: Status, now: Moment, zone: &Timezone) -> History {
-    let (days, months) = bounds(now, zone).unwrap_or_default();
-    let Some(start) = months.first().copied() else { return History { days: Vec::new(), months: Vec::new(), cut: None } };
-    let stays = stays(flips, status, start, now);
-    let cut = (flips.len() >= MOST_FLIPS).then(|| stays.first().map_or(now, |stay| stay.from)).filter(|cut| *cut > start);
-    let spans = |starts: &[Moment]| {
-        let ends = starts.iter().skip(1).copied().chain([now]);
-        starts.iter().zip(ends).map(|(start, end)| Span::new([*start, end], &stays)).collect()
+/// newest [`MAX_FLIPS`], in the order in which they were logged, newest first. `status` is the stored one of `now`.
+pub fn uptime_history(flips: &[Flip], status: Status, now: Timestamp, zone: &Timezone) -> UptimeHistory {
+    let (days, months) = period_starts(now, zone).unwrap_or_default();
+    let Some(start) = months.first().copied() else {
+        return UptimeHistory { days: Vec::new(), months: Vec::new(), incomplete_before: None };
     };
-    History { days: spans(&days), months: spans(&months), cut }
+    let stays = status_intervals(flips, status, start, now);
+    let cut = (flips.len() >= MAX_FLIPS).then(|| stays.first().map_or(now, |stay| stay.from)).filter(|cut| *cut > start);
+    let spans = |starts: &[Timestamp]| {
+        let ends = starts.iter().skip(1).copied().chain([now]);
+        starts.iter().zip(ends).map(|(start, end)| UptimePeriod::new([*start, end], &stays)).collect()
+    };
+    UptimeHistory { days: spans(&days), months: spans(&months), incomplete_before: cut }
 }
 
 /// The stays between flips from `start` to `now`, oldest first.
-fn stays(flips: &[Flip], status: Status, start: Moment, now: Moment) -> Vec<Stay> {
+fn status_intervals(flips: &[Flip], status: Status, start: Timestamp, now: Timestamp) -> Vec<StatusInterval> {
     let (mut status, mut until) = (status, now);
     let mut stays = Vec::with_capacity(flips.len() + 1);
     for flip in flips {
         // Times go back where the clock was set: what was logged later counts.
         let from = flip.at.min(until).max(start);
-        stays.push(Stay { from, until, status });
+        stays.push(StatusInterval { from, until, status });
         (status, until) = (flip.from, from);
     }
-    if flips.len() < MOST_FLIPS {
+    if flips.len() < MAX_FLIPS {
         // No flip since the start is missing, so this is what it had been.
-        stays.push(Stay { from: start, until, status });
+        stays.push(StatusInterval { from: start, until, status });
     }
     stays.retain(|stay| stay.from < stay.until);
     stays.reverse();
@@ -116,17 +118,17 @@ fn stays(flips: &[Flip], status: Status, start: Moment, now: Moment) -> Vec<Stay
 }
 
 /// When the days and the months began that lie between the first of the month before last and `now`.
-fn bounds(now: Moment, zone: &Timezone) -> Option<(Vec<Moment>, Vec<Moment>)> {
-    let today = zone.wall(now)?.civil()?.date();
+fn period_starts(now: Timestamp, zone: &Timezone) -> Option<(Vec<Timestamp>, Vec<Timestamp>)> {
+    let today = zone.wall_time_at(now)?.to_civil()?.date();
     let mut months = vec![today.first_of_month()];
     for _ in 0..MONTHS_BACK {
         let month = months.last()?.yesterday().ok()?.first_of_month();
         months.push(month);
     }
-    let start = |date: civil::Date| zone.start_of_day(Wall::from_civil(date.at(0, 0, 0, 0))?);
+    let start = |date: civil::Date| zone.start_of_day(WallTime::from_civil(date.at(0, 0, 0, 0))?);
     let days = months.last()?.series(jiff::Span::new().days(1)).take_while(|date| *date <= today);
     // A day that clocks were put forward over as a whole begins with the next one; one may not have begun by the second midnight of today.
-    let ascending = |starts: Vec<Moment>| {
+    let ascending = |starts: Vec<Timestamp>| {
         let mut starts: Vec<_> = starts.into_iter().filter(|start| *start <= now).collect();
         starts.dedup();
         starts
@@ -138,19 +140,19 @@ fn bounds(now: Moment, zone: &Timezone) -> Option<(Vec<Moment>, Vec<Moment>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::flip::Cause;
-    use crate::domain::moment::MICROS;
+    use crate::domain::flip::FlipCause;
+    use crate::domain::timestamp::MICROS_PER_SEC;
     use proptest::prelude::*;
 
-    fn moment(text: &str) -> Moment {
-        Moment::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond())
+    fn moment(text: &str) -> Timestamp {
+        Timestamp::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond())
     }
 
-    fn flip(at: Moment, from: Status, to: Status) -> Flip {
-        Flip { at, from, to, cause: Cause::Unknown, awaited: None }
+    fn flip(at: Timestamp, from: Status, to: Status) -> Flip {
+        Flip { at, from, to, cause: FlipCause::Unknown, awaited_since: None }
     }
 
-    const HOUR: i64 = 3600 * MICROS;
+    const HOUR: i64 = 3600 * MICROS_PER_SEC;
 
     #[test]
     fn days_are_those_of_the_zone() {
@@ -162,19 +164,19 @@ mod tests {
             flip(moment("2026-10-25T21:30:00Z"), Status::Up, Status::Down),
             flip(moment("2026-10-10T21:00:00Z"), Status::New, Status::Up),
         ];
-        let history = history(&flips, Status::Up, now, &riga);
-        assert_eq!(history.cut, None);
+        let history = uptime_history(&flips, Status::Up, now, &riga);
+        assert_eq!(history.incomplete_before, None);
         assert_eq!(history.days.len(), 30 + 31 + 20);
         assert_eq!(history.days[0].start, moment("2026-08-31T21:00:00Z"));
         assert_eq!(history.days.last().unwrap().end, now);
         let day = |date: &str| *history.days.iter().find(|day| day.start == moment(date)).unwrap();
         let long = day("2026-10-24T21:00:00Z");
-        assert_eq!((long.watched, long.down, long.downtimes), (25 * HOUR, HOUR / 2, 1));
+        assert_eq!((long.monitored, long.down, long.downtimes), (25 * HOUR, HOUR / 2, 1));
         let next = day("2026-10-25T22:00:00Z");
-        assert_eq!((next.watched, next.down, next.downtimes), (24 * HOUR, HOUR / 2, 1));
+        assert_eq!((next.monitored, next.down, next.downtimes), (24 * HOUR, HOUR / 2, 1));
         let unknown = day("2026-10-09T21:00:00Z");
-        assert_eq!((unknown.watched, unknown.up_in_words()), (0, None));
-        let months: Vec<_> = history.months.iter().map(|month| (month.downtimes, month.down, month.up_in_words())).collect();
+        assert_eq!((unknown.monitored, unknown.format_uptime()), (0, None));
+        let months: Vec<_> = history.months.iter().map(|month| (month.downtimes, month.down, month.format_uptime())).collect();
         assert_eq!(months, [(0, 0, None), (1, HOUR, Some("99.8 %".into())), (0, 0, Some("100 %".into()))]);
     }
 
@@ -188,8 +190,8 @@ mod tests {
             (2 * HOUR, HOUR, Some("50.0 %")),
             (0, 0, None),
         ] {
-            let span = Span { start: Moment::default(), end: Moment::default(), watched, down, downtimes: 0 };
-            assert_eq!(span.up_in_words().as_deref(), words, "{down} of {watched}");
+            let span = UptimePeriod { start: Timestamp::default(), end: Timestamp::default(), monitored: watched, down, downtimes: 0 };
+            assert_eq!(span.format_uptime().as_deref(), words, "{down} of {watched}");
         }
     }
 
@@ -197,10 +199,10 @@ mod tests {
     fn without_a_flip_the_status_has_been_the_same() {
         let now = moment("2026-11-20T10:00:00Z");
         for (status, watched, down) in [(Status::Up, true, false), (Status::Down, true, true), (Status::New, false, false)] {
-            let history = history(&[], status, now, &Timezone::utc());
+            let history = uptime_history(&[], status, now, &Timezone::utc());
             let all = history.months.iter().map(|month| month.end.micros_since(month.start)).sum::<i64>();
-            let sum = |of: fn(&Span) -> i64| history.months.iter().map(of).sum::<i64>();
-            assert_eq!(sum(|month| month.watched), if watched { all } else { 0 });
+            let sum = |of: fn(&UptimePeriod) -> i64| history.months.iter().map(of).sum::<i64>();
+            assert_eq!(sum(|month| month.monitored), if watched { all } else { 0 });
             assert_eq!(sum(|month| month.down), if down { all } else { 0 });
         }
     }
@@ -212,12 +214,12 @@ mod tests {
         let flips: Vec<_> = (1..)
             .zip(turns.iter().cycle())
             .map(|(minute, (from, to))| flip(now.plus_secs(-60 * minute), *from, *to))
-            .take(MOST_FLIPS)
+            .take(MAX_FLIPS)
             .collect();
-        let history = history(&flips, Status::Down, now, &Timezone::utc());
-        assert_eq!(history.cut, Some(now.plus_secs(-60 * 5000)));
-        assert_eq!(history.months.iter().map(|month| month.watched).sum::<i64>(), 5000 * 60 * MICROS);
-        assert_eq!(history.months.iter().map(|month| month.down).sum::<i64>(), 2500 * 60 * MICROS);
+        let history = uptime_history(&flips, Status::Down, now, &Timezone::utc());
+        assert_eq!(history.incomplete_before, Some(now.plus_secs(-60 * 5000)));
+        assert_eq!(history.months.iter().map(|month| month.monitored).sum::<i64>(), 5000 * 60 * MICROS_PER_SEC);
+        assert_eq!(history.months.iter().map(|month| month.down).sum::<i64>(), 2500 * 60 * MICROS_PER_SEC);
     }
 
     proptest! {
@@ -230,7 +232,7 @@ mod tests {
             times in prop::collection::vec((0_i64..12_000, 0_usize..4), 0..12),
         ) {
             let zone = Timezone::parse(zone).unwrap();
-            let now = Moment::from_secs(now * 900);
+            let now = Timestamp::from_secs(now * 900);
             let all = [Status::New, Status::Up, Status::Down, Status::Paused];
             // Newest first; times may go back.
             let mut flips: Vec<Flip> = Vec::new();
@@ -238,14 +240,14 @@ mod tests {
                 let to = flips.last().map_or(Status::Up, |newer| newer.from);
                 flips.push(flip(now.plus_secs(-900 * back), all[status], to));
             }
-            let history = history(&flips, Status::Up, now, &zone);
+            let history = uptime_history(&flips, Status::Up, now, &zone);
             prop_assert_eq!(history.days[0].start, history.months[0].start);
             for spans in [&history.days, &history.months] {
                 prop_assert!(spans.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].start < pair[0].end));
                 prop_assert_eq!(spans.last().unwrap().end, now);
             }
             // The status at a moment: that of the newest flip that is not younger, times that went back counted from what was logged later.
-            let status_at = |at: Moment| {
+            let status_at = |at: Timestamp| {
                 let (mut status, mut until) = (Status::Up, now);
                 for flip in &flips {
                     until = until.min(flip.at);
@@ -262,13 +264,13 @@ mod tests {
                     let mut at = span.start;
                     while at < span.end {
                         match status_at(at) {
-                            Status::Up => watched += 900 * MICROS,
-                            Status::Down => { watched += 900 * MICROS; down += 900 * MICROS; }
+                            Status::Up => watched += 900 * MICROS_PER_SEC,
+                            Status::Down => { watched += 900 * MICROS_PER_SEC; down += 900 * MICROS_PER_SEC; }
                             _ => {}
                         }
                         at = at.plus_secs(900);
                     }
-                    prop_assert_eq!((span.watched, span.down), (watched, down), "{:?}", span);
+                    prop_assert_eq!((span.monitored, span.down), (watched, down), "{:?}", span);
                 }
             }
         }

@@ -1,21 +1,21 @@
 //! People who use the dashboard: what they are called, what they may do, how they prove who they are.
 
-pub mod link;
 pub mod lookalike;
+pub mod one_time_link;
+pub mod preferences;
 pub mod second_factor;
 pub mod session;
-pub mod taste;
 
 use unicode_normalization::UnicodeNormalization as _;
 use uuid::Uuid;
 
 use super::ids::{ProjectId, UserId};
-use super::moment::Moment;
+use super::timestamp::Timestamp;
+pub use preferences::{Theme, UserPreferences};
 pub use second_factor::SecondFactor;
-pub use taste::{Taste, Theme};
 
 /// Characters of a name: see [limits](crate::docs::limits).
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 /// Somebody who may sign in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,24 +29,24 @@ pub struct User {
     /// What its password is checked against; `None`: nobody can sign in with a password yet.
     pub password: Option<PasswordHash>,
     /// What it shows beside its password, if it wants to be asked for it.
-    pub second: Option<SecondFactor>,
+    pub second_factor: Option<SecondFactor>,
     /// What it may do.
     pub grant: Grant,
     /// How pages look to it.
-    pub taste: Taste,
+    pub preferences: UserPreferences,
     /// When it was made.
-    pub created: Moment,
+    pub created: Timestamp,
     /// It may not sign in.
     pub disabled: bool,
     /// Last change of its password or second factor, or end of its sessions. Browsers in which it signed in before then are not recognised.
-    pub browsers_since: Moment,
+    pub browsers_trusted_since: Timestamp,
 }
 
 impl User {
     /// Has no browser recognised in which the user has signed in so far.
-    pub fn forget_browsers(&mut self, now: Moment) {
+    pub fn forget_browsers(&mut self, now: Timestamp) {
         // Later than before, also where the clock was set back.
-        self.browsers_since = now.max(self.browsers_since.plus_micros(1));
+        self.browsers_trusted_since = now.max(self.browsers_trusted_since.plus_micros(1));
     }
 }
 
@@ -60,7 +60,7 @@ impl UserName {
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         match text.trim() {
             "" => Err("a user's name cannot be empty"),
-            text if text.chars().count() > LONGEST_NAME => Err("a user's name has at most 100 characters"),
+            text if text.chars().count() > MAX_NAME_CHARS => Err("a user's name has at most 100 characters"),
             text if text.chars().any(char::is_control) => Err("a user's name has no control characters"),
             text => Ok(Self(text.into())),
         }
@@ -72,12 +72,12 @@ impl UserName {
     }
 
     /// What names are compared by: two that differ in case only, or in how Unicode spells them, are one.
-    pub fn folded(&self) -> Box<str> {
-        fold(&self.0)
+    pub fn case_folded(&self) -> Box<str> {
+        fold_case(&self.0)
     }
 }
 
-fn fold(text: &str) -> Box<str> {
+fn fold_case(text: &str) -> Box<str> {
     let lower: String = text.nfkc().flat_map(char::to_lowercase).collect();
     lower.nfkc().collect::<String>().into()
 }
@@ -87,16 +87,16 @@ pub struct Password(Box<str>);
 
 impl Password {
     /// The fewest characters.
-    pub const SHORTEST: usize = 10;
+    pub const MIN_CHARS: usize = 10;
     /// The most bytes: what is hashed has to be bounded.
-    pub const LONGEST: usize = 200;
+    pub const MAX_BYTES: usize = 200;
 
     /// Refuses what is too short, too long or the name of its user; the message says which.
     pub fn parse(text: &str, name: &UserName) -> Result<Self, &'static str> {
         match text {
-            _ if text.chars().count() < Self::SHORTEST => Err("a password has at least 10 characters"),
-            _ if text.len() > Self::LONGEST => Err("a password has at most 200 bytes"),
-            _ if fold(text.trim()) == name.folded() => Err("a password is not the name of its user"),
+            _ if text.chars().count() < Self::MIN_CHARS => Err("a password has at least 10 characters"),
+            _ if text.len() > Self::MAX_BYTES => Err("a password has at most 200 bytes"),
+            _ if fold_case(text.trim()) == name.case_folded() => Err("a password is not the name of its user"),
             _ => Ok(Self(text.into())),
         }
     }
@@ -162,14 +162,14 @@ pub enum Grant {
     /// Everything, in every project.
     Owner,
     /// What is said here, in these projects alone. Those that are gone may stand here until the grant is written again.
-    Projects(Projects),
+    Projects(ProjectMemberships),
 }
 
 /// Projects, each once and in order, with what a user may do there.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Projects(Box<[(ProjectId, Membership)]>);
+pub struct ProjectMemberships(Box<[(ProjectId, Membership)]>);
 
-impl Projects {
+impl ProjectMemberships {
     /// Of a project that is given twice the greater membership counts.
     pub fn new(projects: impl IntoIterator<Item = (ProjectId, Membership)>) -> Self {
         let mut projects: Vec<_> = projects.into_iter().collect();
@@ -184,7 +184,7 @@ impl Projects {
     }
 
     /// The same with another membership of one project, or with none.
-    pub fn with(&self, project: ProjectId, membership: Option<Membership>) -> Self {
+    pub fn with_membership(&self, project: ProjectId, membership: Option<Membership>) -> Self {
         let others = self.iter().filter(|(id, _)| *id != project);
         Self::new(others.chain(membership.map(|membership| (project, membership))))
     }
@@ -197,7 +197,7 @@ impl Grant {
     }
 
     /// What it allows in a project: for an owner the most that there is.
-    pub fn in_project(&self, project: ProjectId) -> Option<Membership> {
+    pub fn membership_in(&self, project: ProjectId) -> Option<Membership> {
         match self {
             Self::Owner => Some(Membership::Member),
             Self::Projects(projects) => projects.iter().find(|(id, _)| *id == project).map(|(_, membership)| membership),
@@ -221,9 +221,9 @@ mod tests {
         }
         assert_eq!(name(" Ann ").as_str(), "Ann");
         for (one, other) in [("Ann", "aNN"), ("Žofie", "žOFIE"), ("ž", "z\u{30c}"), ("Ａnn", "ann"), ("ΣΑΣ", "σασ")] {
-            assert_eq!(name(one).folded(), name(other).folded(), "{one} {other}");
+            assert_eq!(name(one).case_folded(), name(other).case_folded(), "{one} {other}");
         }
-        assert_ne!(name("ann").folded(), name("anne").folded());
+        assert_ne!(name("ann").case_folded(), name("anne").case_folded());
     }
 
     #[test]
@@ -245,13 +245,16 @@ mod tests {
     fn an_owner_may_everything_and_others_what_is_said() {
         use Membership::{Member, ReadOnly};
         let [one, two, three] = [1, 2, 3].map(ProjectId);
-        let projects = Projects::new([(two, ReadOnly), (one, ReadOnly), (two, Member), (two, ReadOnly)]);
+        let projects = ProjectMemberships::new([(two, ReadOnly), (one, ReadOnly), (two, Member), (two, ReadOnly)]);
         assert_eq!(projects.iter().collect::<Vec<_>>(), [(one, ReadOnly), (two, Member)]);
         let grant = Grant::Projects(projects.clone());
-        assert_eq!([one, two, three].map(|id| grant.in_project(id)), [Some(ReadOnly), Some(Member), None]);
-        assert_eq!([one, two, three].map(|id| Grant::Owner.in_project(id)), [Some(Member); 3]);
+        assert_eq!([one, two, three].map(|id| grant.membership_in(id)), [Some(ReadOnly), Some(Member), None]);
+        assert_eq!([one, two, three].map(|id| Grant::Owner.membership_in(id)), [Some(Member); 3]);
         assert!(Grant::Owner.is_owner() && !grant.is_owner());
-        assert_eq!(projects.with(one, Some(Member)).with(two, None).with(three, None), Projects::new([(one, Member)]));
+        assert_eq!(
+            projects.with_membership(one, Some(Member)).with_membership(two, None).with_membership(three, None),
+            ProjectMemberships::new([(one, Member)])
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Everything that can change state, as one closed list, and everything that can come of it.
 
-mod answer;
-pub mod declare;
-mod report;
-pub mod stage;
+pub mod apply_config;
+mod delivery_report;
+pub mod import;
+mod reply;
 pub mod user;
 
 use std::sync::Arc;
@@ -11,24 +11,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::domain::alert::{Away, Delivery, OutboxRow};
-use crate::domain::channel::{ChannelSettings, GivenSettings, Maker, SettingsError};
+use crate::domain::alert::{DeliveryRecord, Outage, OutboxRow};
+use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsError, SettingsUpdate};
 use crate::domain::check::{self, Check};
-use crate::domain::edit::{Edit, UniqueField};
+use crate::domain::check_edit::{CheckEdit, UniqueField};
+use crate::domain::declared::ApplyConflict;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId, WindowId};
-use crate::domain::moment::Moment;
+use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
 use crate::domain::parents::{Parents, ParentsError};
-use crate::domain::ping::{Kind, Meaning, Origin};
-use crate::domain::project::{BadgeSecret, Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
-use crate::domain::text::{Failures, Name, Slug, Tags};
+use crate::domain::ping::{PingKind, PingMeaning, PingOrigin};
+use crate::domain::project::{
+    BadgeSecret, Channel, ChannelName, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, Project, ProjectKey, ProjectName,
+};
+use crate::domain::text::{FailureThreshold, Name, Slug, Tags};
+use crate::domain::timestamp::Timestamp;
 use crate::domain::user::{User, session::Session};
-use crate::domain::wanted::Conflict;
-use crate::domain::window::{Window, WindowTimes};
-pub use answer::{Answer, Unavailable};
-use declare::{Declare, Declared};
-pub use report::{Report, SendOutcome};
-use stage::{StageCommand, StageOutcome, StageRefusal};
-use user::{UserCommand, UserRefusal};
+use apply_config::{AppliedConfig, ApplyConfigRequest};
+pub use delivery_report::{DeliveryReport, SendResult};
+use import::{ImportStep, ImportStepError, ImportStepOutcome};
+pub use reply::{CommandReply, Unavailable};
+use user::{UserCommand, UserCommandError};
 
 /// A change that is asked for. A plain value: what it does depends on it, the state before it and the time alone.
 #[derive(Clone, Debug)]
@@ -38,19 +40,19 @@ pub enum Command {
     /// A mail came: one ping of each check that it names, all logged or none, with one body. Those for no check or several are left out.
     Mail(Vec<PingRequest>),
     /// `POST /checks/`
-    CreateCheck(Box<CreateCheck>),
+    CreateCheck(Box<CreateCheckRequest>),
     /// `POST /checks/<uuid>`
-    UpdateCheck(CheckId, Box<Edit>),
+    UpdateCheck(CheckId, Box<CheckEdit>),
     /// `POST /checks/<uuid>/pause`
-    Pause(CheckId),
+    PauseCheck(CheckId),
     /// `POST /checks/<uuid>/resume`
-    Resume(CheckId),
+    ResumeCheck(CheckId),
     /// `DELETE /checks/<uuid>`
     DeleteCheck(CheckId),
     /// Deadlines may have passed: look at these checks.
-    Expire(Vec<CheckId>),
+    ExpireChecks(Vec<CheckId>),
     /// The clock was set back: checks among these that wait from a time ahead of it are to wait from now on.
-    BringBack(Vec<CheckId>),
+    RearmChecks(Vec<CheckId>),
     /// Remove the rows of some checks whose project is gone.
     RemoveOrphans,
     /// Compare audiences that earlier commands have changed.
@@ -58,7 +60,7 @@ pub enum Command {
     /// Make a project.
     CreateProject(Box<NewProject>),
     /// Change a project; what is `None` stays.
-    SetProject {
+    UpdateProject {
         /// Which.
         project: ProjectId,
         /// Its new name.
@@ -73,27 +75,27 @@ pub enum Command {
     /// Make a key.
     CreateKey(Box<NewKey>),
     /// Keep when and from where API keys were used; those of keys that are gone are dropped.
-    NoteKeyUses(Vec<(KeyId, KeyUse)>),
+    RecordKeyUses(Vec<(KeyId, KeyUse)>),
     /// Recognise a key of another server, which was used for the first time, by its hash; nothing, if it is by one already.
     RehashKey(KeyId, KeyHash),
     /// Forget secrets of other servers that no key needs.
-    ForgetSecrets,
+    PruneLegacySecrets,
     /// Call a key something else.
-    SetKey(KeyId, KeyLabel),
+    RenameKey(KeyId, KeyLabel),
     /// Remove a key.
     RevokeKey(KeyId),
     /// Make a channel.
     CreateChannel(Box<NewChannel>),
     /// Change a channel; what is `None` stays.
-    SetChannel {
+    UpdateChannel {
         /// Which.
         channel: ChannelId,
         /// Its new name.
         name: Option<ChannelName>,
         /// Its new settings, in place of all it had; a mask in them keeps a secret that it has then.
-        settings: Option<GivenSettings>,
+        settings: Option<SettingsUpdate>,
         /// Who gives the settings.
-        maker: Maker,
+        maker: SettingsAuthor,
     },
     /// Change a setting of a channel that its receiver asks to change, unless the channel was given other settings meanwhile.
     AdoptSetting {
@@ -132,53 +134,53 @@ pub enum Command {
         assigned: bool,
     },
     /// No pings could be taken at this time.
-    Away(Away),
+    RecordOutage(Outage),
     /// The clock was set back: of the times in which no pings could be taken, what is yet to come is forgotten.
-    ForgetAhead,
+    DropFutureOutages,
     /// Change when the downtimes of a check are told; what is `None` stays.
     SetAlerting {
         /// Which check.
         check: CheckId,
         /// How often in a row it has to fail.
-        after: Option<Failures>,
+        after: Option<FailureThreshold>,
         /// The checks that it depends on.
         parents: Option<Parents>,
     },
-    /// Make a maintenance window. Answered with [`Outcome::Window`].
+    /// Make a maintenance window. Answered with [`Outcome::MaintenanceWindow`].
     CreateWindow(Box<NewWindow>),
     /// Remove a maintenance window: what it held back is decided on at once.
     DeleteWindow(ProjectId, WindowId),
     /// Remind a channel of the checks that are still down; not while an earlier reminder waits.
-    Remind(ChannelId),
+    QueueReminder(ChannelId),
     /// Sending these begins. They may be a part of one message, which is sent after the row of this number has begun, too. Answered with
-    /// [`Outcome::Begun`].
+    /// [`Outcome::DeliveriesBegun`].
     BeginDeliveries(Vec<DeliveryNumber>, Option<DeliveryNumber>),
     /// What has come of sending.
-    ReportDeliveries(Vec<Report>),
-    /// Send again what was given up, as a new row of the outbox. Answered with [`Outcome::Queued`].
+    RecordDeliveryReports(Vec<DeliveryReport>),
+    /// Send again what was given up, as a new row of the outbox. Answered with [`Outcome::DeliveryQueued`].
     RetryDelivery {
         /// What was logged of it.
-        delivery: Box<Delivery>,
+        delivery: Box<DeliveryRecord>,
         /// The time of its flip.
-        at: Moment,
+        at: Timestamp,
     },
     /// A message that was asked for as a test was sent to a channel.
-    LogTest(Report),
+    RecordChannelTest(DeliveryReport),
     /// Change what there is of users.
     User(Box<UserCommand>),
-    /// Make what files declare the real state. Answered with [`Outcome::Declared`].
-    Declare(Box<Declare>),
+    /// Make what files declare the real state. Answered with [`Outcome::ConfigApplied`].
+    ApplyConfig(Box<ApplyConfigRequest>),
     /// Import something, or end a trial.
-    Stage(Box<StageCommand>),
+    Import(Box<ImportStep>),
     /// Sign badge URLs with this secret from now on.
     SetBadgeSecret(BadgeSecret),
     /// Tell this database from every other one by this number, written as 8 hexadecimal digits, from now on.
     SetInstance([u8; 4]),
 }
 
-/// Random names for a check that may be made; `apply` itself draws nothing.
+/// Random names for a check that may be made; `apply_config` itself draws nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CheckNames {
+pub struct CheckUuids {
     /// Its UUID.
     pub uuid: Uuid,
     /// Its badge UUID.
@@ -187,7 +189,7 @@ pub struct CheckNames {
 
 /// What a ping is addressed to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Target {
+pub enum PingTarget {
     /// `/ping/<uuid>`
     Uuid(Uuid),
     /// `/ping/<ping key>/<slug>`
@@ -197,15 +199,15 @@ pub enum Target {
         /// The slug, not empty.
         slug: Slug,
         /// With `create=1`: the names that a new check gets.
-        create: Option<CheckNames>,
+        create: Option<CheckUuids>,
     },
 }
 
 /// What a ping says, before the check's own rules have classified it.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Signal {
+pub enum PingSignal {
     /// An HTTP request with this action in its path.
-    Http(Kind),
+    Http(PingKind),
     /// An HTTP request with an exit status in its path.
     Exit(u8),
     /// A mail.
@@ -215,28 +217,28 @@ pub enum Signal {
         /// The text of its plain and HTML parts; of a long one the beginning.
         text: Arc<str>,
         /// What the whole of it said to the check, before the writer came to it.
-        said: Option<Said>,
+        precomputed: Option<PrecomputedMeaning>,
     },
 }
 
 /// What a text said to a check whose settings may be others by now.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Said {
+pub struct PrecomputedMeaning {
     /// What it meant.
-    pub meaning: Meaning,
+    pub meaning: PingMeaning,
     /// By these settings.
-    pub by: Arc<check::Settings>,
+    pub settings: Arc<check::CheckSettings>,
 }
 
 /// A ping as a door hands it over.
 #[derive(Clone, Debug)]
 pub struct PingRequest {
     /// Whom it is for.
-    pub target: Target,
+    pub target: PingTarget,
     /// What it says.
-    pub signal: Signal,
+    pub signal: PingSignal,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: PingOrigin,
     /// The run it belongs to.
     pub rid: Option<Uuid>,
     /// The body; of an HTTP ping what may be stored or searched, of a mail the whole message.
@@ -245,15 +247,15 @@ pub struct PingRequest {
 
 /// A request to create a check.
 #[derive(Clone, Debug)]
-pub struct CreateCheck {
+pub struct CreateCheckRequest {
     /// The key's project.
     pub project: ProjectId,
     /// The fields sent. With `unique`, tags and a description may be over their limits, as those of the check that is found may be.
-    pub edit: Edit,
+    pub edit: CheckEdit,
     /// An existing check equal on all of these is updated instead; empty: always create.
     pub unique: Vec<UniqueField>,
     /// Random names for it.
-    pub names: CheckNames,
+    pub uuids: CheckUuids,
 }
 
 /// A project to be made.
@@ -277,7 +279,7 @@ pub struct NewKey {
     /// Whose it is.
     pub project: ProjectId,
     /// What it is recognised by.
-    pub secret: Secret,
+    pub secret: KeySecret,
     /// What its owner calls it.
     pub label: KeyLabel,
     /// Its first four characters.
@@ -296,7 +298,7 @@ pub struct NewChannel {
     /// How it notifies.
     pub settings: ChannelSettings,
     /// Whether whoever administers the service makes it.
-    pub operator: bool,
+    pub is_by_operator: bool,
 }
 
 /// A maintenance window to be made.
@@ -316,19 +318,19 @@ pub struct NewWindow {
 
 /// What a command came to, once it is on disk.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
+pub enum CommandOutcome {
     /// The ping is logged.
     Pinged,
     /// The check was made and the ping is logged.
-    PingedNew,
+    PingedNewCheck,
     /// The check as it is now; after a deletion as it was just before.
     Check(Box<Check>),
     /// The check as it was made.
-    Created(Box<Check>),
+    CheckCreated(Box<Check>),
     /// The project as it is now.
     Project(Box<Project>),
     /// The key as it is now.
-    Key(Box<Key>),
+    Key(Box<ProjectKey>),
     /// The user as it is now.
     User(Box<User>),
     /// The session as it is now.
@@ -336,46 +338,46 @@ pub enum Outcome {
     /// The channel as it is now.
     Channel(Box<Channel>),
     /// The maintenance window as it was made.
-    Window(Arc<Window>),
+    Window(Arc<MaintenanceWindow>),
     /// Attempts have begun to send these, as they are now.
-    Begun(Vec<Arc<OutboxRow>>),
+    DeliveriesBegun(Vec<Arc<OutboxRow>>),
     /// So many checks are assigned to the channel that were not, or the other way round.
-    Assigned(usize),
+    ChannelAssigned(usize),
     /// It waits to be sent under this number.
-    Queued(DeliveryNumber),
+    DeliveryQueued(DeliveryNumber),
     /// What files declared is so now.
-    Declared(Declared),
+    ConfigApplied(AppliedConfig),
     /// What a step of an import came to, if there is something to tell.
-    Stage(StageOutcome),
+    Import(ImportStepOutcome),
     /// It is done and there is nothing to tell.
-    Done,
+    Completed,
 }
 
 /// Why a command was refused; nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum CommandError {
     /// What it names does not exist (any more).
     NotFound,
     /// Several checks have that slug.
     AmbiguousSlug,
     /// The project has as many checks as it may.
-    CheckLimit,
+    CheckLimitReached,
     /// The project has as many channels as the API makes.
-    ChannelLimit,
+    ChannelLimitReached,
     /// The project has as many keys as it may.
-    KeyLimit,
+    KeyLimitReached,
     /// The project has as many maintenance windows as it may.
-    WindowLimit,
+    WindowLimitReached,
     /// Resume of a check that is not paused.
     NotPaused,
     /// A project of that name exists.
     ProjectNameTaken,
     /// This text is over its limit, and the check that would be changed has another.
-    TooLong(&'static str),
+    FieldTooLong(&'static str),
     /// The check cannot have these parents.
-    Parents(ParentsError),
+    InvalidParents(ParentsError),
     /// The channel does not take these settings in place of its own.
-    Settings(SettingsError),
+    InvalidSettings(SettingsError),
     /// An empty item in a list of channels.
     EmptyChannel,
     /// No channel of the project fits.
@@ -385,11 +387,11 @@ pub enum Refusal {
     /// The channel is disabled.
     ChannelDisabled,
     /// What files declare cannot be.
-    Conflicts(Vec<Conflict>),
+    ConfigConflicts(Vec<ApplyConflict>),
     /// It is about users.
-    User(UserRefusal),
+    User(UserCommandError),
     /// It is about an import.
-    Stage(StageRefusal),
+    Import(ImportStepError),
     /// The check has changed since, and who gets this is told what is true now.
     Outdated,
 }

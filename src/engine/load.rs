@@ -6,67 +6,67 @@ mod audience;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::apply::{Effects, Numbers, WorkingState};
-use super::housekeeping::{LogPlace, LogSize, Thresholds};
+use super::apply::{Effects, SequenceNumbers, WorkingState};
+use super::housekeeping::{HousekeepingLimits, LogPosition, LogSize};
 use super::state::{Change, State, UserChange};
-use crate::domain::alert::Telling;
+use crate::domain::alert::NotificationState;
 use crate::domain::check::CheckState;
 use crate::domain::flip::LoggedFlip;
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
-use crate::domain::moment::Moment;
 use crate::domain::status::Status;
-use crate::store::{Mark, Snapshot, Store, StoreError};
+use crate::domain::timestamp::Timestamp;
+use crate::store::{MetaKey, Snapshot, Store, StoreError};
 
 /// What is found in the file.
-pub(super) struct Loaded {
+pub(super) struct LoadedDatabase {
     pub(super) working: WorkingState,
     /// What its times say of the clock.
-    pub(super) times: Times,
+    pub(super) timestamps: FileTimestamps,
     /// Check rows hold every ping and flip up to here.
-    pub(super) checkpoint: LogPlace,
+    pub(super) checkpoint: LogPosition,
     /// How many pings there are, with what bodies.
-    pub(super) size: LogSize,
+    pub(super) log_size: LogSize,
     /// There may be entries of logs of an import that was not finished.
-    pub(super) staged: bool,
+    pub(super) has_import_leftovers: bool,
 }
 
 /// Times in the file, seen from a moment.
-pub(super) struct Times {
+pub(super) struct FileTimestamps {
     /// The latest of what happened that does not lie ahead of that moment.
-    pub(super) last_stamp: Moment,
+    pub(super) latest_past: Timestamp,
     /// The latest of all.
-    pub(super) latest: Moment,
+    pub(super) latest: Timestamp,
     /// That of the ping that came last.
-    pub(super) newest: Moment,
+    pub(super) newest_ping: Timestamp,
     /// When pings could last be taken, as far as the file knows.
-    pub(super) alive: Option<Moment>,
+    pub(super) last_alive: Option<Timestamp>,
     /// Since when the clock had gone without a step, as of the newest record.
-    pub(super) steady_since: Option<Moment>,
+    pub(super) steady_since: Option<Timestamp>,
 }
 
-impl Times {
-    fn note(&mut self, at: Moment, now: Moment) {
+impl FileTimestamps {
+    fn note(&mut self, at: Timestamp, now: Timestamp) {
         self.latest = self.latest.max(at);
         if !at.is_ahead_of(now) {
-            self.last_stamp = self.last_stamp.max(at);
+            self.latest_past = self.latest_past.max(at);
         }
     }
 
     /// When pings were last taken before `now`, as far as the file knows. A file of an earlier release knows only when something happened.
-    pub(super) fn last_taken(&self, now: Moment) -> Option<Moment> {
-        let is_known = |at: &Moment| *at > Moment::default() && !at.is_ahead_of(now);
-        let taken = [self.alive, Some(self.newest)].into_iter().flatten().filter(is_known).max();
-        taken.or(Some(self.last_stamp)).filter(is_known)
+    pub(super) fn last_available(&self, now: Timestamp) -> Option<Timestamp> {
+        let is_known = |at: &Timestamp| *at > Timestamp::default() && !at.is_ahead_of(now);
+        let taken = [self.last_alive, Some(self.newest_ping)].into_iter().flatten().filter(is_known).max();
+        taken.or(Some(self.latest_past)).filter(is_known)
     }
 }
 
 /// Reads everything that memory holds, as it is seen from `now`; `limits`: see [`WorkingState`]. Rows that this release cannot read are put aside.
-pub(super) fn load(store: &Store, limits: (usize, Thresholds), now: Moment) -> Result<Loaded, StoreError> {
+pub(super) fn load(store: &Store, limits: (usize, HousekeepingLimits), now: Timestamp) -> Result<LoadedDatabase, StoreError> {
     match read(store, limits, now) {
         Err(StoreError::Corrupt { .. }) => {
-            let checks = store.put_aside()?;
+            let checks = store.quarantine_unreadable_rows()?;
             let mut loaded = read(store, limits, now)?;
-            pause(store, &mut loaded.working.state, &checks)?;
+            pause_incomplete_checks(store, &mut loaded.working.state, &checks)?;
             Ok(loaded)
         }
         read => read,
@@ -74,22 +74,22 @@ pub(super) fn load(store: &Store, limits: (usize, Thresholds), now: Moment) -> R
 }
 
 /// Pauses checks that lack some of their settings, whatever was logged since their rows were written.
-fn pause(store: &Store, state: &mut State, checks: &[CheckId]) -> Result<(), StoreError> {
+fn pause_incomplete_checks(store: &Store, state: &mut State, checks: &[CheckId]) -> Result<(), StoreError> {
     let batch = store.batch()?;
     for id in checks {
         let Some(mut check) = state.check(*id).cloned() else { continue };
         (check.state.status, check.state.run) = (Status::Paused, None);
-        if let Telling::Due { .. } = check.state.telling {
-            check.state.telling = Telling::Quiet;
+        if let NotificationState::Pending { .. } = check.state.notification {
+            check.state.notification = NotificationState::NotNeeded;
         }
-        check.state.expect(&check.settings);
+        check.state.update_grace_start(&check.settings);
         batch.put_checks([&check])?;
         state.apply(&Change::Check(Box::new(check)));
     }
     batch.commit()
 }
 
-fn read(store: &Store, (body_limit, thresholds): (usize, Thresholds), now: Moment) -> Result<Loaded, StoreError> {
+fn read(store: &Store, (body_limit, thresholds): (usize, HousekeepingLimits), now: Timestamp) -> Result<LoadedDatabase, StoreError> {
     let snapshot = store.snapshot()?;
     let mut state = State::default();
     if let Some(secret) = snapshot.badge_secret()? {
@@ -98,8 +98,8 @@ fn read(store: &Store, (body_limit, thresholds): (usize, Thresholds), now: Momen
     if let Some(instance) = snapshot.instance()? {
         state.apply(&Change::Instance(instance));
     }
-    state.apply(&Change::Adopted(Arc::new(snapshot.adopted()?)));
-    state.apply(&Change::Away(snapshot.away()?.into()));
+    state.apply(&Change::LegacySecrets(Arc::new(snapshot.legacy_secrets()?)));
+    state.apply(&Change::Outages(snapshot.outages()?.into()));
     for project in snapshot.projects()? {
         state.apply(&Change::Project(Arc::new(project)));
     }
@@ -121,13 +121,13 @@ fn read(store: &Store, (body_limit, thresholds): (usize, Thresholds), now: Momen
     for window in snapshot.windows()? {
         state.apply(&Change::Window(Arc::new(window)));
     }
-    for (id, source) in snapshot.managed()? {
-        state.apply(&Change::Managed(id, Some(source)));
+    for (id, source) in snapshot.sources()? {
+        state.apply(&Change::Source(id, Some(source)));
     }
     for row in snapshot.outbox()? {
         state.apply(&Change::Queued(Arc::new(row?)));
     }
-    state.nobody_sends();
+    state.clear_sending();
     let (mut arrival, mut flip) = (0, 0);
     for check in snapshot.checks()? {
         let check = check?;
@@ -135,56 +135,57 @@ fn read(store: &Store, (body_limit, thresholds): (usize, Thresholds), now: Momen
         flip = flip.max(check.state.last_flip.0);
         state.apply(&Change::Check(Box::new(check)));
     }
-    let checkpoint = LogPlace {
-        arrival: Arrival(snapshot.mark(Mark::CheckpointArrival)?),
-        flip: FlipNumber(snapshot.mark(Mark::CheckpointFlip)?),
-        bytes: snapshot.mark(Mark::CheckpointBytes)?,
+    let checkpoint = LogPosition {
+        arrival: Arrival(snapshot.meta_value(MetaKey::CheckpointArrival)?),
+        flip: FlipNumber(snapshot.meta_value(MetaKey::CheckpointFlip)?),
+        bytes: snapshot.meta_value(MetaKey::CheckpointBytes)?,
     };
     let newest = replay(&snapshot, &mut state, checkpoint)?;
-    let numbers = Numbers {
-        id: snapshot.mark(Mark::NextId)?.max(1),
+    let numbers = SequenceNumbers {
+        id: snapshot.meta_value(MetaKey::NextId)?.max(1),
         arrival: arrival.max(newest.arrival.0) + 1,
         flip: flip.max(newest.flip.0) + 1,
-        delivery: snapshot.mark(Mark::NextDelivery)?.max(1),
-        bytes: newest.bytes,
+        delivery: snapshot.meta_value(MetaKey::NextDelivery)?.max(1),
+        body_bytes: newest.bytes,
     };
     let size = LogSize {
         log_len: snapshot.log_len()?,
-        log_bytes: newest.bytes.saturating_sub(snapshot.mark(Mark::SweptBytes)?),
+        log_bytes: newest.bytes.saturating_sub(snapshot.meta_value(MetaKey::SweptBytes)?),
         kept_len: snapshot.kept_len()?,
-        kept_bytes: snapshot.mark(Mark::KeptBytes)?,
+        kept_bytes: snapshot.meta_value(MetaKey::KeptBytes)?,
     };
-    let times = times(&snapshot, &state, now)?;
-    let audience_notes = audience::notes(&snapshot, &state)?;
-    Ok(Loaded {
+    let times = read_timestamps(&snapshot, &state, now)?;
+    let audience_notes = audience::read_audience_notes(&snapshot, &state)?;
+    Ok(LoadedDatabase {
         working: WorkingState {
             state,
             numbers,
             effects: Effects::default(),
             body_limit,
-            is_served: true,
-            large: thresholds.large,
-            most_alert_rows: thresholds.alert_rows,
+            accepts_pings: true,
+            large_body_bytes: thresholds.large_body_bytes,
+            max_alert_rows: thresholds.max_alert_rows,
             audience_notes,
-            rows_before: 0,
-            full: BTreeSet::new(),
+            alert_rows_before: 0,
+            full_projects: BTreeSet::new(),
         },
-        times,
+        timestamps: times,
         checkpoint,
-        size,
-        staged: snapshot.mark(Mark::Staged)? != 0,
+        log_size: size,
+        has_import_leftovers: snapshot.meta_value(MetaKey::ImportLeftovers)? != 0,
     })
 }
 
-fn times(snapshot: &Snapshot, state: &State, now: Moment) -> Result<Times, StoreError> {
+fn read_timestamps(snapshot: &Snapshot, state: &State, now: Timestamp) -> Result<FileTimestamps, StoreError> {
     // The sweep leaves the newest ping.
     let newest = snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default();
-    let moment = |mark| -> Result<Option<Moment>, StoreError> {
-        Ok(i64::try_from(snapshot.mark(mark)?).ok().filter(|micros| *micros > 0).map(Moment::from_micros))
+    let moment = |mark| -> Result<Option<Timestamp>, StoreError> {
+        Ok(i64::try_from(snapshot.meta_value(mark)?).ok().filter(|micros| *micros > 0).map(Timestamp::from_micros))
     };
-    let alive = moment(Mark::Alive)?;
-    let steady_since = moment(Mark::SteadySince)?;
-    let mut times = Times { last_stamp: Moment::default(), latest: newest, newest, alive, steady_since };
+    let alive = moment(MetaKey::LastAlive)?;
+    let steady_since = moment(MetaKey::SteadySince)?;
+    let mut times =
+        FileTimestamps { latest_past: Timestamp::default(), latest: newest, newest_ping: newest, last_alive: alive, steady_since };
     times.note(newest, now);
     state.keys().for_each(|key| times.note(key.created, now));
     for CheckState { changed, last_ping, run, .. } in state.checks().map(|check| check.state) {
@@ -195,7 +196,7 @@ fn times(snapshot: &Snapshot, state: &State, now: Moment) -> Result<Times, Store
 
 /// Applies the tails of both logs, merged by the pings during which flips were decided. What is in the log is taken as it is: the
 /// deadlines of then are not looked at again, since zone rules may be newer than they were. The ends of both logs.
-fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Result<LogPlace, StoreError> {
+fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPosition) -> Result<LogPosition, StoreError> {
     let mut newest = checkpoint;
     let mut flips = snapshot.flips_after(checkpoint.flip)?.peekable();
     let mut moved = HashSet::new();
@@ -203,7 +204,7 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Resul
     for ping in snapshot.pings_after(checkpoint.arrival)? {
         let (arrival, ping) = ping?;
         newest.arrival = arrival;
-        newest.bytes += ping.long_bytes();
+        newest.bytes += ping.long_body_bytes();
         while let Some(flip) = flips.next_if(|flip| !matches!(flip, Ok((_, logged)) if logged.arrival > arrival)) {
             let (number, logged) = flip?;
             newest.flip = number;
@@ -223,7 +224,7 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Resul
             next.n_pings = ping.n;
             next.last_arrival = arrival;
             next.last_flip = numbers.last().copied().unwrap_or(next.last_flip);
-            state.apply(&Change::Pinged { id: ping.check, state: next, sooner: false });
+            state.apply(&Change::Pinged { id: ping.check, state: next, is_earlier_deadline: false });
             moved.insert(ping.check);
         }
         of_ping.clear();
@@ -237,8 +238,8 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Resul
     for id in moved {
         if let Some(check) = state.check(id) {
             let mut next = check.state;
-            next.expect(&check.settings);
-            state.apply(&Change::Pinged { id, state: next, sooner: false });
+            next.update_grace_start(&check.settings);
+            state.apply(&Change::Pinged { id, state: next, is_earlier_deadline: false });
         }
     }
     Ok(newest)
@@ -251,6 +252,6 @@ fn apply_flip(state: &mut State, number: FlipNumber, logged: &LoggedFlip) {
         let mut next = check.state;
         next.apply_flip(&logged.flip);
         next.last_flip = number;
-        state.apply(&Change::Pinged { id: logged.check, state: next, sooner: false });
+        state.apply(&Change::Pinged { id: logged.check, state: next, is_earlier_deadline: false });
     }
 }

@@ -6,47 +6,47 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::Handle;
-use crate::domain::alert::Delivery;
+use crate::domain::alert::DeliveryRecord;
 use crate::domain::check::Check;
 use crate::domain::flip::{Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, DeliveryNumber, FlipNumber};
-use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
-use crate::store::{BodyPart, Rows, Snapshot, StoreError, caught};
+use crate::domain::timestamp::Timestamp;
+use crate::store::{BodyPart, Snapshot, StoreError, TableRows, catch_panic};
 
 /// Pings in one list: see [limits](crate::docs::limits).
-const MOST_LISTED: u64 = 1000;
+const MAX_LISTED_PINGS: u64 = 1000;
 /// Checks and tables of which it is told that they are damaged.
-const MOST_TOLD: usize = 1000;
+const MAX_DAMAGE_REPORTS: usize = 1000;
 
 /// Flips that are read from one snapshot. While one is open, pages that are freed are not used again, so the file grows.
-const FLIPS_AT_ONCE: usize = 1000;
+const FLIPS_PER_SNAPSHOT: usize = 1000;
 /// Deliveries that are.
-const DELIVERIES_AT_ONCE: usize = 1000;
+const DELIVERIES_PER_SNAPSHOT: usize = 1000;
 
 impl Handle {
     /// The newest pings of a check, newest first: up to its log limit, and never more than 1000.
     pub fn pings(&self, check: &Check) -> Result<Vec<Ping>, StoreError> {
-        self.last_pings(check, MOST_LISTED)
+        self.newest_pings(check, MAX_LISTED_PINGS)
     }
 
     /// The newest pings of a check, newest first: at most `most` of those within its log limit.
-    pub fn last_pings(&self, check: &Check, most: u64) -> Result<Vec<Ping>, StoreError> {
+    pub fn newest_pings(&self, check: &Check, most: u64) -> Result<Vec<Ping>, StoreError> {
         let state = &check.state;
         let oldest = state.n_pings.saturating_sub(self.ping_log_limit(check).min(most)) + 1;
-        self.read(check, "pings", |snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
+        self.query_check(check, "pings", |snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
     }
 
     /// Pings of a check from ping `n` on, which lies there, newest first: at most `most` of those within its log limit.
     pub fn pings_from(&self, check: &Check, n: u64, place: Arrival, most: u64) -> Result<Vec<Ping>, StoreError> {
         let oldest = self.first_kept_ping(check).max((n + 1).saturating_sub(most));
-        self.read(check, "pings", |snapshot| snapshot.pings_of(check.id, n, place, oldest))
+        self.query_check(check, "pings", |snapshot| snapshot.pings_of(check.id, n, place, oldest))
     }
 
     /// The pings of a check up to the one that lies there, newest first: at most `most` of those within its log limit; none if it is gone.
     pub fn pings_before(&self, check: &Check, place: Arrival, most: u64) -> Result<Vec<Ping>, StoreError> {
         let first = self.first_kept_ping(check);
-        self.read(check, "pings", |snapshot| match snapshot.number_at(check.id, place)? {
+        self.query_check(check, "pings", |snapshot| match snapshot.number_at(check.id, place)? {
             Some(n) => snapshot.pings_of(check.id, n, place, first.max((n + 1).saturating_sub(most))),
             None => Ok(Vec::new()),
         })
@@ -54,49 +54,49 @@ impl Handle {
 
     /// The body of ping `n`, which lies there. `None`: it is there no more, or had none.
     pub fn body_at(&self, check: &Check, n: u64, place: Arrival) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(check, "bodies", |snapshot| snapshot.body_of(check.id, n, place, n))
+        self.query_check(check, "bodies", |snapshot| snapshot.body_of(check.id, n, place, n))
     }
 
     /// Ping `n`. `None`: no such ping within the log limit.
     pub fn ping(&self, check: &Check, n: u64) -> Result<Option<Ping>, StoreError> {
         let state = &check.state;
-        if !self.is_logged(check, n) {
+        if !self.is_within_log_limit(check, n) {
             return Ok(None);
         }
-        self.read(check, "pings", |snapshot| snapshot.ping_of(check.id, state.n_pings, state.last_arrival, n))
+        self.query_check(check, "pings", |snapshot| snapshot.ping_of(check.id, state.n_pings, state.last_arrival, n))
     }
 
     /// The body of ping `n`. `None`: no such ping within the log limit, or it had none.
     pub fn body(&self, check: &Check, n: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let state = &check.state;
-        if !self.is_logged(check, n) {
+        if !self.is_within_log_limit(check, n) {
             return Ok(None);
         }
-        self.read(check, "bodies", |snapshot| snapshot.body_of(check.id, state.n_pings, state.last_arrival, n))
+        self.query_check(check, "bodies", |snapshot| snapshot.body_of(check.id, state.n_pings, state.last_arrival, n))
     }
 
     /// A part of the body of ping `n`, as it lies there. `None`: no such ping within the log limit, or it had none.
     pub fn part_of_body(&self, check: &Check, n: u64, part: BodyPart) -> Result<Option<Vec<u8>>, StoreError> {
         let newest = (check.state.n_pings, check.state.last_arrival);
-        if !self.is_logged(check, n) {
+        if !self.is_within_log_limit(check, n) {
             return Ok(None);
         }
-        self.read(check, "bodies", |snapshot| snapshot.part_of_body(check.id, newest, n, part))
+        self.query_check(check, "bodies", |snapshot| snapshot.part_of_body(check.id, newest, n, part))
     }
 
-    /// The flips of a check that are not older than `from`, newest first: in the order in which they were logged, which is not that of their
+    /// The flips of a check that are not older than `new`, newest first: in the order in which they were logged, which is not that of their
     /// times if the clock was set.
-    pub fn flips(&self, check: &Check, from: Moment) -> Result<Vec<Flip>, StoreError> {
+    pub fn flips(&self, check: &Check, from: Timestamp) -> Result<Vec<Flip>, StoreError> {
         self.newest_flips(check, from, usize::MAX)
     }
 
     /// The newest of these, at most `most`.
-    pub fn newest_flips(&self, check: &Check, from: Moment, most: usize) -> Result<Vec<Flip>, StoreError> {
+    pub fn newest_flips(&self, check: &Check, from: Timestamp, most: usize) -> Result<Vec<Flip>, StoreError> {
         let (mut flips, mut next) = (Vec::new(), Some(check.state.last_flip));
         while let Some(last) = next.take()
             && flips.len() < most
         {
-            let (page, older) = self.some_flips(check, last, from)?;
+            let (page, older) = self.flips_page(check, last, from)?;
             flips.extend(page);
             next = older;
         }
@@ -110,15 +110,15 @@ impl Handle {
     }
 
     /// Some of them, from number `last` on: so many as are read from one snapshot, and where the others go on, if there are any.
-    pub fn some_flips(&self, check: &Check, last: FlipNumber, from: Moment) -> Result<(Vec<Flip>, Option<FlipNumber>), StoreError> {
-        let page = self.read(check, "flips", |snapshot| {
+    pub fn flips_page(&self, check: &Check, last: FlipNumber, from: Timestamp) -> Result<(Vec<Flip>, Option<FlipNumber>), StoreError> {
+        let page = self.query_check(check, "flips", |snapshot| {
             // Before one that is too old there may be others that are not, if the clock was set back.
             let in_order = snapshot.flips_are_in_order()?;
             let wanted =
                 |logged: &Result<LoggedFlip, StoreError>| !in_order || logged.as_ref().map_or(true, |logged| logged.flip.at >= from);
-            snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE).take_while(wanted).collect::<Result<Vec<_>, _>>()
+            snapshot.flips_of(check.id, last)?.take(FLIPS_PER_SNAPSHOT).take_while(wanted).collect::<Result<Vec<_>, _>>()
         })?;
-        let older = page.get(FLIPS_AT_ONCE - 1).map(|logged| logged.previous);
+        let older = page.get(FLIPS_PER_SNAPSHOT - 1).map(|logged| logged.previous);
         Ok((page.into_iter().map(|logged| logged.flip).filter(|flip| flip.at >= from).collect(), older))
     }
 
@@ -127,29 +127,35 @@ impl Handle {
         self.query(|snapshot| snapshot.flip(number))
     }
 
-    /// What has become of what was to be told, newest first: at most `most` of those `wanted`, all with numbers below `before`.
-    pub fn deliveries(&self, before: DeliveryNumber, most: usize, wanted: impl Fn(&Delivery) -> bool) -> Result<Vec<Delivery>, StoreError> {
+    /// What has become of what was to be told, newest first: at most `most` of those `query`, all with numbers below `before`.
+    pub fn deliveries(
+        &self,
+        before: DeliveryNumber,
+        most: usize,
+        wanted: impl Fn(&DeliveryRecord) -> bool,
+    ) -> Result<Vec<DeliveryRecord>, StoreError> {
         let (mut found, mut before) = (Vec::new(), Some(before));
         while let Some(next) = before.take()
             && found.len() < most
         {
-            let page = self.query(|snapshot| snapshot.deliveries_before(next)?.take(DELIVERIES_AT_ONCE).collect::<Result<Vec<_>, _>>())?;
-            before = page.get(DELIVERIES_AT_ONCE - 1).map(|delivery| delivery.number);
+            let page =
+                self.query(|snapshot| snapshot.deliveries_before(next)?.take(DELIVERIES_PER_SNAPSHOT).collect::<Result<Vec<_>, _>>())?;
+            before = page.get(DELIVERIES_PER_SNAPSHOT - 1).map(|delivery| delivery.number);
             let room = most - found.len();
             found.extend(page.into_iter().filter(|delivery| wanted(delivery)).take(room));
         }
         Ok(found)
     }
 
-    /// Shows every row of the file as of now, table by table, until `show` is false. The file grows by what is written meanwhile, since pages
+    /// Shows every row of the file as of now, table by table, until `for_each_rows` is false. The file grows by what is written meanwhile, since pages
     /// that are freed are not used again.
     ///
     /// # Errors
     /// When the file cannot be read, or has to be opened anew meanwhile: the writer then waits for whoever reads.
-    pub fn each_rows(&self, mut show: impl FnMut(&Rows<'_>) -> bool) -> Result<bool, StoreError> {
+    pub fn for_each_rows(&self, mut show: impl FnMut(&TableRows<'_>) -> bool) -> Result<bool, StoreError> {
         self.query(|snapshot| {
             let mut opened_anew = false;
-            let all = snapshot.each_rows(|rows| {
+            let all = snapshot.for_each_rows(|rows| {
                 opened_anew = !self.0.writable.load(Ordering::Relaxed);
                 !opened_anew && show(rows)
             })?;
@@ -163,7 +169,7 @@ impl Handle {
     }
 
     /// Whether ping `n` is within the log limit.
-    fn is_logged(&self, check: &Check, n: u64) -> bool {
+    fn is_within_log_limit(&self, check: &Check, n: u64) -> bool {
         (self.first_kept_ping(check)..=check.state.n_pings).contains(&n)
     }
 
@@ -172,11 +178,16 @@ impl Handle {
     }
 
     /// Reads rows of a check. What is damaged costs this answer, and is told once.
-    fn read<T>(&self, of: &Check, table: &'static str, query: impl FnOnce(&Snapshot) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn query_check<T>(
+        &self,
+        of: &Check,
+        table: &'static str,
+        query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let found = self.query(query);
         if let Err(StoreError::Damaged { reason, .. }) = &found {
-            let mut told = self.0.told_damaged.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.len() < MOST_TOLD && told.insert((of.id, table)) {
+            let mut told = self.0.reported_damage.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.len() < MAX_DAMAGE_REPORTS && told.insert((of.id, table)) {
                 tracing::error!("the `{table}` of check {} cannot be read ({reason}): whoever asks for them gets 503", of.id.0);
             }
         }
@@ -185,11 +196,11 @@ impl Handle {
 
     fn query<T>(&self, query: impl FnOnce(&Snapshot) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let store = self.0.store.get()?;
-        let found = caught(|| store.snapshot().and_then(|snapshot| query(&snapshot)));
+        let found = catch_panic(|| store.snapshot().and_then(|snapshot| query(&snapshot)));
         if let Err(StoreError::Database(_)) = found {
             // A database that failed answers nobody from then on: the writer is to reopen it, although nobody writes.
             self.0.writable.store(false, Ordering::Relaxed);
-            self.0.queue.nudge();
+            self.0.queue.wake();
         }
         found
     }

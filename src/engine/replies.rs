@@ -7,53 +7,53 @@ use std::sync::{PoisonError, RwLock};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::command::Answer;
+use super::command::CommandReply;
 
 /// A caller that waits, and what it is told.
-pub(super) type Delivery = (oneshot::Sender<Answer>, Answer);
+pub(super) type PendingReply = (oneshot::Sender<CommandReply>, CommandReply);
 
 /// Which inbox of which engine the answers to a command go to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct RouteId {
+pub(super) struct ReplyRouteId {
     engine: usize,
     inbox: usize,
 }
 
 thread_local! {
-    static HERE: Cell<Option<RouteId>> = const { Cell::new(None) };
+    static THREAD_ROUTE: Cell<Option<ReplyRouteId>> = const { Cell::new(None) };
 }
 
 /// The way back from the writer to the threads that ask.
 #[derive(Default)]
-pub(super) struct ReplyRoutes(RwLock<Vec<mpsc::UnboundedSender<Vec<Delivery>>>>);
+pub(super) struct ReplyRoutes(RwLock<Vec<mpsc::UnboundedSender<Vec<PendingReply>>>>);
 
 /// The deliveries to one thread.
-pub struct ReplyInbox(mpsc::UnboundedReceiver<Vec<Delivery>>);
+pub struct ReplyInbox(mpsc::UnboundedReceiver<Vec<PendingReply>>);
 
 impl ReplyRoutes {
     /// From now on answers to what this thread asks come by the inbox, whose [`ReplyInbox::run`] has to run on it.
-    pub(super) fn serve_this_thread(&self) -> ReplyInbox {
+    pub(super) fn register_thread(&self) -> ReplyInbox {
         // What waits in it is bounded by the queue of commands.
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut inboxes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        HERE.set(Some(RouteId { engine: self.engine(), inbox: inboxes.len() }));
+        THREAD_ROUTE.set(Some(ReplyRouteId { engine: self.engine_id(), inbox: inboxes.len() }));
         inboxes.push(sender);
         ReplyInbox(receiver)
     }
 
     /// Where answers to this thread are delivered; `None`: the writer delivers them itself.
-    pub(super) fn here(&self) -> Option<RouteId> {
-        HERE.get().filter(|route| route.engine == self.engine())
+    pub(super) fn thread_route(&self) -> Option<ReplyRouteId> {
+        THREAD_ROUTE.get().filter(|route| route.engine == self.engine_id())
     }
 
     /// Hands the answers over, those to one route together.
-    pub(super) fn deliver(&self, answers: impl Iterator<Item = (Option<RouteId>, Delivery)>) {
+    pub(super) fn deliver(&self, answers: impl Iterator<Item = (Option<ReplyRouteId>, PendingReply)>) {
         let inboxes = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut carried: Vec<_> = inboxes.iter().map(|_| Vec::new()).collect();
         for (route, delivery) in answers {
             match route.and_then(|route| carried.get_mut(route.inbox)) {
                 Some(carried) => carried.push(delivery),
-                None => hand_out([delivery]),
+                None => send_replies([delivery]),
             }
         }
         for (inbox, carried) in inboxes.iter().zip(carried) {
@@ -61,13 +61,13 @@ impl ReplyRoutes {
             if !carried.is_empty()
                 && let Err(undelivered) = inbox.send(carried)
             {
-                hand_out(undelivered.0);
+                send_replies(undelivered.0);
             }
         }
     }
 
     /// Tells the engines of a process apart.
-    fn engine(&self) -> usize {
+    fn engine_id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 }
@@ -76,12 +76,12 @@ impl ReplyInbox {
     /// Delivers until the engine is gone.
     pub async fn run(mut self) {
         while let Some(answers) = self.0.recv().await {
-            hand_out(answers);
+            send_replies(answers);
         }
     }
 }
 
-fn hand_out(answers: impl IntoIterator<Item = Delivery>) {
+fn send_replies(answers: impl IntoIterator<Item = PendingReply>) {
     // A caller that has gone away does not want its answer.
     answers.into_iter().for_each(|(caller, answer)| drop(caller.send(answer)));
 }

@@ -1,17 +1,17 @@
 //! All checks, projects, keys and channels in memory, with the lookups that doors and commands need.
 //!
 //! Two of these exist: the writer's own, which a batch changes as it goes, and the published one, which takes over the same
-//! [`Change`]s after the commit. So nothing that is read is ahead of the file.
+//! [`ImportedChange`]s after the commit. So nothing that is read is ahead of the file.
 
 mod audience;
 mod change;
 mod children;
+mod command_project;
+mod declared;
+mod imports;
 mod keys;
-mod managed;
 mod outbox;
 mod project;
-mod project_of;
-mod stagings;
 mod unique;
 mod users;
 mod windows;
@@ -24,26 +24,26 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use uuid::Uuid;
 
-use super::command::{Refusal, Target};
-use crate::domain::adopted::Adopted;
-use crate::domain::alert::Away;
+use super::command::{CommandError, PingTarget};
+use crate::domain::alert::Outage;
 use crate::domain::check::Check;
-use crate::domain::edit::{Edit, UniqueField};
+use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, WindowId};
+use crate::domain::legacy_keys::LegacySecrets;
+use crate::domain::maintenance_window::MaintenanceWindow;
 use crate::domain::project::{BadgeSecret, Channel, Project};
 use crate::domain::text::Slug;
-use crate::domain::window::Window;
-use audience::Groups;
-pub(in crate::engine) use audience::member_of_found;
-pub use audience::{Hearing, Unnotified};
+use audience::GroupIndex;
+pub(in crate::engine) use audience::choose_member;
+pub use audience::{AudienceMembership, UnnotifiedReason};
 pub use change::Change;
-use children::{Children, Hidden};
-use keys::Keys;
-pub use managed::Managed;
+use children::{ChildIndex, HiddenChecks};
+pub use declared::DeclaredObjects;
+pub use imports::{ImportChange, ImportLogPosition, OpenImport, OpenImports};
+use keys::KeyIndex;
 pub use outbox::Outbox;
-pub use stagings::{StagedLog, Staging, StagingChange, Stagings};
 use unique::UniqueIndexes;
-pub use users::{UserChange, Users};
+pub use users::{UserChange, UserIndex};
 use windows::WindowPhases;
 
 /// A project with what belongs to it.
@@ -56,21 +56,21 @@ pub struct ProjectState {
     /// Its channels, oldest first.
     pub channels: BTreeMap<ChannelId, Arc<Channel>>,
     /// Its maintenance windows, oldest first.
-    pub windows: BTreeMap<WindowId, Arc<Window>>,
+    pub windows: BTreeMap<WindowId, Arc<MaintenanceWindow>>,
     /// Which of its windows are open; empty in the published state.
-    phases: WindowPhases,
+    window_phases: WindowPhases,
     /// Its checks by slug; those without one are not here.
     slugs: HashMap<Slug, Vec<CheckId>>,
     /// Its checks by what requests with `unique` list; empty in the published state, where nobody asks.
     uniques: UniqueIndexes,
     /// Its checks by those that they depend on.
-    children: Children,
+    children: ChildIndex,
     /// Its checks that are held behind a parent.
-    hidden: Hidden,
+    hidden_checks: HiddenChecks,
     /// Which of its channels its groups stand for.
-    groups: Groups,
+    groups: GroupIndex,
     /// Its checks of which somebody was told that they are down.
-    told_down: BTreeSet<CheckId>,
+    alerted_down: BTreeSet<CheckId>,
     /// Its keys.
     keys: BTreeSet<KeyId>,
     /// Counts the changes of its checks and channels, pings included.
@@ -86,29 +86,29 @@ pub struct State {
     /// Checks whose project is gone: nobody sees them, and they are removed a few at a time.
     orphans: BTreeSet<CheckId>,
     /// Those projects: their look-ups are taken down with the checks, since that takes a while, too.
-    gone: BTreeMap<ProjectId, ProjectState>,
+    deleted_projects: BTreeMap<ProjectId, ProjectState>,
     projects: BTreeMap<ProjectId, ProjectState>,
     by_badge_key: HashMap<Box<str>, ProjectId>,
     by_channel: HashMap<ChannelId, ProjectId, RandomState>,
     /// What waits to be sent.
     pub outbox: Outbox,
     /// The last times in which no pings could be taken, oldest first.
-    pub away: Arc<[Away]>,
+    pub outages: Arc<[Outage]>,
     /// Channels that are gone or disabled, for which something waits: it is removed a few rows at a time.
-    silent: BTreeSet<ChannelId>,
-    keys: Keys,
+    unsendable_channels: BTreeSet<ChannelId>,
+    keys: KeyIndex,
     /// Secrets of other servers, which keys need that nobody has used here yet.
-    pub adopted: Arc<Adopted>,
+    pub legacy_secrets: Arc<LegacySecrets>,
     /// Who may sign in.
-    pub users: Users,
+    pub users: UserIndex,
     /// What files own.
-    pub managed: Managed,
+    pub declared: DeclaredObjects,
     /// Imports under way.
-    pub stagings: Stagings,
+    pub imports: OpenImports,
     /// What signs badge URLs; `None` only until a new database has been given one.
     pub badge_secret: Option<BadgeSecret>,
     /// What tells this database from every other one; `None` only until it has been given one.
-    pub instance: Option<[u8; 4]>,
+    pub instance_id: Option<[u8; 4]>,
     /// Drawn at random whenever the state is read from the file: the versions of projects count anew from there.
     pub epoch: u64,
 }
@@ -141,7 +141,7 @@ impl State {
 
     /// Whether rows are still to be removed because what they belong to is gone.
     pub fn has_orphans(&self) -> bool {
-        !self.orphans.is_empty() || !self.silent.is_empty()
+        !self.orphans.is_empty() || !self.unsendable_channels.is_empty()
     }
 
     /// Checks whose rows are still to be removed, since their project is gone.
@@ -177,7 +177,7 @@ impl State {
 
     /// The oldest check of a project that equals a request on all of `fields`, which are in order and each once. The first request for
     /// a list of fields makes an index of the checks by them.
-    pub fn check_by_unique(&mut self, project: ProjectId, edit: &Edit, fields: &[UniqueField]) -> Option<CheckId> {
+    pub fn check_by_unique(&mut self, project: ProjectId, edit: &CheckEdit, fields: &[UniqueField]) -> Option<CheckId> {
         let Self { projects, checks, .. } = self;
         let ProjectState { checks: own, uniques, slugs, .. } = projects.get_mut(&project)?;
         let slug = edit.slug.as_ref().filter(|slug| !slug.is_empty());
@@ -185,7 +185,7 @@ impl State {
             return slugs.get(slug)?.first().copied();
         }
         let own = own.iter().filter_map(|id| checks.get(id));
-        let equal = |id: &CheckId| checks.get(id).is_some_and(|check| edit.matches(&check.settings, fields));
+        let equal = |id: &CheckId| checks.get(id).is_some_and(|check| edit.matches_unique(&check.settings, fields));
         uniques.candidates(edit, fields, own).find(equal)
     }
 
@@ -210,15 +210,15 @@ impl State {
     ///
     /// # Errors
     /// When the UUID or the key is unknown, or several checks have the slug.
-    pub fn addressee(&self, target: &Target) -> Result<Option<CheckId>, Refusal> {
+    pub fn find_ping_target(&self, target: &PingTarget) -> Result<Option<CheckId>, CommandError> {
         match target {
-            Target::Uuid(uuid) => self.check_by_uuid(*uuid).map(|check| Some(check.id)).ok_or(Refusal::NotFound),
-            Target::Slug { key, slug, .. } => {
-                let project = self.project_by_ping_key(key).ok_or(Refusal::NotFound)?;
+            PingTarget::Uuid(uuid) => self.check_by_uuid(*uuid).map(|check| Some(check.id)).ok_or(CommandError::NotFound),
+            PingTarget::Slug { key, slug, .. } => {
+                let project = self.project_by_ping_key(key).ok_or(CommandError::NotFound)?;
                 match self.checks_by_slug(project, slug) {
                     [] => Ok(None),
                     [id] => Ok(Some(*id)),
-                    _ => Err(Refusal::AmbiguousSlug),
+                    _ => Err(CommandError::AmbiguousSlug),
                 }
             }
         }
@@ -230,7 +230,7 @@ impl State {
     }
 
     /// Whether ping `n` of a check is within its log limit; of a check that is gone none is.
-    pub fn keeps_ping(&self, check: CheckId, n: u64) -> bool {
+    pub fn is_ping_kept(&self, check: CheckId, n: u64) -> bool {
         n >= self.first_kept_ping(check)
     }
 
@@ -238,7 +238,7 @@ impl State {
     pub fn first_kept_ping(&self, id: CheckId) -> u64 {
         match self.check(id) {
             Some(check) => check.state.n_pings.saturating_sub(self.ping_log_limit(check.project)) + 1,
-            None if self.stagings.holds(id) => 0,
+            None if self.imports.contains_check(id) => 0,
             None => u64::MAX,
         }
     }
@@ -248,24 +248,24 @@ impl State {
         match change {
             Change::Pinged { id, state, .. } => {
                 if let Some(check) = self.checks.get_mut(id) {
-                    debug_assert_eq!(check.state.telling, state.telling, "only a row of the check says what was told: {id:?}");
+                    debug_assert_eq!(check.state.notification, state.notification, "only a row of the check says what was told: {id:?}");
                     check.state = *state;
                     if let Some(project_state) = self.projects.get_mut(&check.project) {
                         project_state.version += 1;
-                        project_state.note_told(check);
+                        project_state.update_alert_indexes(check);
                     }
                 }
             }
             Change::Check(check) => self.put_check(check),
             Change::CheckGone(id) => self.remove_check(*id),
-            Change::Managed(id, source) => self.managed.put(*id, source.as_ref()),
+            Change::Source(id, source) => self.declared.put(*id, source.as_ref()),
             Change::Project(project) => self.put_project(project),
             Change::ProjectGone(id) => {
                 if let Some(mut project_state) = self.projects.remove(id) {
                     self.by_badge_key.remove(&project_state.project.badge_key);
                     if !project_state.checks.is_empty() {
                         self.orphans.append(&mut project_state.checks);
-                        self.gone.insert(*id, project_state);
+                        self.deleted_projects.insert(*id, project_state);
                     }
                 }
             }
@@ -277,61 +277,61 @@ impl State {
             }
             Change::KeyGone(id) => {
                 self.remove_key(*id);
-                self.managed.put(id.0, None);
+                self.declared.put(id.0, None);
             }
             Change::Channel(channel) => {
                 if let Some(project_state) = self.projects.get_mut(&channel.project) {
                     let old = project_state.channels.insert(channel.id, Arc::clone(channel));
                     project_state.groups.put(old.as_deref(), Some(channel));
                     // Nobody is shown what exactly goes wrong with a channel: whoever polls lists need not read them anew for that.
-                    if old.is_none_or(|old| !old.looks_like(channel)) {
+                    if old.is_none_or(|old| !old.looks_same_as(channel)) {
                         project_state.version += 1;
                     }
                     self.by_channel.insert(channel.id, channel.project);
                 }
-                self.note_silence(channel.id);
+                self.update_unsendable_channel(channel.id);
             }
             Change::Window(window) => {
                 if let Some(project_state) = self.projects.get_mut(&window.project) {
                     project_state.windows.insert(window.id, Arc::clone(window));
-                    project_state.phases.forget(window.id);
+                    project_state.window_phases.remove(window.id);
                 }
             }
             Change::WindowGone(project, id) => {
                 if let Some(project_state) = self.projects.get_mut(project) {
                     project_state.windows.remove(id);
-                    project_state.phases.forget(*id);
+                    project_state.window_phases.remove(*id);
                 }
-                self.managed.put(id.0, None);
+                self.declared.put(id.0, None);
             }
-            Change::Staging(change, at) => self.stagings.apply(change, *at),
-            Change::Away(away) => self.away = Arc::clone(away),
+            Change::Import(change, at) => self.imports.apply(change, *at),
+            Change::Outages(away) => self.outages = Arc::clone(away),
             Change::Queued(row) => {
                 self.outbox.put(row, self.by_channel.get(&row.channel).copied());
-                self.note_silence(row.channel);
+                self.update_unsendable_channel(row.channel);
             }
             Change::Unqueued(number) => {
                 if let Some(channel) = self.outbox.remove(*number) {
-                    self.note_silence(channel);
+                    self.update_unsendable_channel(channel);
                 }
             }
             Change::User(change) => {
                 self.users.apply(change);
                 if let UserChange::UserGone(id) = change {
-                    self.managed.put(id.0, None);
+                    self.declared.put(id.0, None);
                 }
             }
-            Change::Adopted(adopted) => self.adopted = Arc::clone(adopted),
+            Change::LegacySecrets(adopted) => self.legacy_secrets = Arc::clone(adopted),
             Change::BadgeSecret(secret) => self.badge_secret = Some(*secret),
-            Change::Instance(instance) => self.instance = Some(*instance),
+            Change::Instance(instance) => self.instance_id = Some(*instance),
             Change::ChannelGone(id) => {
                 if let Some(project_state) = self.by_channel.remove(id).and_then(|project| self.projects.get_mut(&project)) {
                     let old = project_state.channels.remove(id);
                     project_state.groups.put(old.as_deref(), None);
                     project_state.version += 1;
                 }
-                self.note_silence(*id);
-                self.managed.put(id.0, None);
+                self.update_unsendable_channel(*id);
+                self.declared.put(id.0, None);
             }
         }
     }
@@ -344,7 +344,7 @@ impl State {
             return;
         };
         project_state.version += 1;
-        project_state.note_told(check);
+        project_state.update_alert_indexes(check);
         let old = old.as_ref().map(|old| &*old.settings);
         if old.is_none() {
             project_state.checks.insert(check.id);
@@ -352,13 +352,13 @@ impl State {
             self.by_badge.insert(check.badge, check.id);
         }
         if old.is_none_or(|old| !std::ptr::eq(old, &*check.settings)) {
-            project_state.index(check.id, old, Some(&check.settings));
+            project_state.update_lookups(check.id, old, Some(&check.settings));
         }
     }
 
     fn remove_check(&mut self, id: CheckId) {
         let is_orphan = self.orphans.remove(&id);
-        self.managed.put(id.0, None);
+        self.declared.put(id.0, None);
         let Some(check) = self.checks.remove(&id) else { return };
         for (index, name) in [(&mut self.by_uuid, check.uuid), (&mut self.by_badge, check.badge)] {
             // Another check may have got the name of an orphan.
@@ -366,16 +366,16 @@ impl State {
                 index.remove(&name);
             }
         }
-        let projects = if is_orphan { &mut self.gone } else { &mut self.projects };
+        let projects = if is_orphan { &mut self.deleted_projects } else { &mut self.projects };
         if let Some(project_state) = projects.get_mut(&check.project) {
             project_state.version += 1;
             project_state.checks.remove(&id);
-            project_state.told_down.remove(&id);
-            project_state.hidden.note(id, None);
-            project_state.index(id, Some(&check.settings), None);
+            project_state.alerted_down.remove(&id);
+            project_state.hidden_checks.update(id, None);
+            project_state.update_lookups(id, Some(&check.settings), None);
         }
         if self.orphans.is_empty() {
-            self.gone.clear();
+            self.deleted_projects.clear();
         }
     }
 
@@ -400,13 +400,13 @@ impl State {
                 checks: BTreeSet::new(),
                 channels: BTreeMap::new(),
                 windows: BTreeMap::new(),
-                phases: WindowPhases::default(),
+                window_phases: WindowPhases::default(),
                 slugs: HashMap::new(),
                 uniques: UniqueIndexes::default(),
-                children: Children::default(),
-                hidden: Hidden::default(),
-                groups: Groups::default(),
-                told_down: BTreeSet::new(),
+                children: ChildIndex::default(),
+                hidden_checks: HiddenChecks::default(),
+                groups: GroupIndex::default(),
+                alerted_down: BTreeSet::new(),
                 keys: BTreeSet::new(),
                 version: 0,
             };

@@ -1,8 +1,8 @@
 //! Badges: how a check, a tag or a whole project is doing, for anyone who has the URL, as a picture or as JSON.
 
-mod counted;
+mod count_cache;
 mod svg;
-mod width;
+mod text_width;
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use hyper::header::CONTENT_SECURITY_POLICY;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::Door;
+use super::ServerState;
 use crate::domain::check::Check;
 use crate::domain::ids::ProjectId;
-use crate::domain::moment::Moment;
 use crate::domain::status::VisibleStatus;
+use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
-use crate::wire::badge_link::signed_tag;
-use crate::wire::reply::{self, Fault, Reply};
-use crate::wire::route::{BadgePath, Format, States};
-pub(super) use counted::Counted;
+use crate::wire::badge_link::verified_tag;
+use crate::wire::reply::{self, HttpError, HttpReply};
+use crate::wire::route::{BadgeFormat, BadgePath, BadgeStates};
+pub(super) use count_cache::BadgeCountCache;
 
 /// What stands on the badge of a check without name and slug. Never its UUID, which would let whoever sees the badge ping it.
 const UNNAMED: &str = "unnamed";
 
 /// What a badge says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Status {
+enum BadgeStatus {
     Up,
     Late,
     Down,
 }
 
-impl Status {
+impl BadgeStatus {
     fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -62,14 +62,14 @@ impl Status {
 
 /// How many checks a badge covers, and how they are. New and paused ones count as up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Counts {
+struct BadgeCounts {
     total: usize,
     grace: usize,
     down: usize,
 }
 
-impl Counts {
-    fn add(&mut self, check: &Check, now: Moment) {
+impl BadgeCounts {
+    fn add(&mut self, check: &Check, now: Timestamp) {
         self.total += 1;
         match check.state.visible_status(&check.settings, now) {
             VisibleStatus::Grace => self.grace += 1,
@@ -79,11 +79,11 @@ impl Counts {
     }
 
     /// The worst of them; up where there are none.
-    fn status(self, states: States) -> Status {
+    fn status(self, states: BadgeStates) -> BadgeStatus {
         match (self, states) {
-            (Self { down: 1.., .. }, _) => Status::Down,
-            (Self { grace: 1.., .. }, States::Three) => Status::Late,
-            _ => Status::Up,
+            (Self { down: 1.., .. }, _) => BadgeStatus::Down,
+            (Self { grace: 1.., .. }, BadgeStates::Three) => BadgeStatus::Late,
+            _ => BadgeStatus::Up,
         }
     }
 }
@@ -91,78 +91,78 @@ impl Counts {
 /// A badge to be written.
 struct Badge {
     label: String,
-    counts: Counts,
-    states: States,
-    format: Format,
+    counts: BadgeCounts,
+    states: BadgeStates,
+    format: BadgeFormat,
 }
 
 /// Answers a request to a badge URL.
-pub(super) async fn answer(door: &Door, path: BadgePath) -> Result<Reply, Fault> {
+pub(super) async fn respond(door: &ServerState, path: BadgePath) -> Result<HttpReply, HttpError> {
     let handle = &door.handle;
     let (shown, states, format) = match path {
         BadgePath::Tag { badge_key, signature, states, tag, format } => {
-            let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
+            let secret = handle.badge_secret().ok_or(HttpError::Unavailable)?;
             let project = handle.with_state(|state| {
                 state.project_by_badge_key(&badge_key).and_then(|id| state.project(id)).map(|found| Arc::clone(&found.project))
             });
             let signed = project.and_then(|project| {
-                let tag = signed_tag(&secret, project.old_badge.as_ref(), &badge_key, tag.as_deref(), &signature)?;
+                let tag = verified_tag(&secret, project.legacy_badge.as_ref(), &badge_key, tag.as_deref(), &signature)?;
                 Some((project.id, tag.map(Box::from)))
             });
             let shown = match signed {
-                Some((project, tag)) => Some(of_project(door, project, tag).await?),
+                Some((project, tag)) => Some(project_counts(door, project, tag).await?),
                 None => None,
             };
             (shown, states, format)
         }
-        BadgePath::Check { states, badge, format } => (of_check(handle, badge), states, format),
-        BadgePath::Unknown => return Err(Fault::NotFound),
+        BadgePath::Check { states, badge, format } => (check_counts(handle, badge), states, format),
+        BadgePath::Unknown => return Err(HttpError::NotFound),
     };
-    let (label, counts) = shown.ok_or(Fault::NotFound)?;
-    Ok(Badge { label, counts, states, format }.reply())
+    let (label, counts) = shown.ok_or(HttpError::NotFound)?;
+    Ok(Badge { label, counts, states, format }.to_reply())
 }
 
 /// The label and the counts of a tag, or of all checks of a project. They are counted anew when something may have changed.
-async fn of_project(door: &Door, project: ProjectId, tag: Option<Box<str>>) -> Result<(String, Counts), Fault> {
+async fn project_counts(door: &ServerState, project: ProjectId, tag: Option<Box<str>>) -> Result<(String, BadgeCounts), HttpError> {
     let label = tag.as_deref().unwrap_or(&door.config.site_name).to_owned();
-    if let Some(counts) = door.counted.get(&door.handle, project, tag.as_deref()) {
+    if let Some(counts) = door.badge_counts.get(&door.handle, project, tag.as_deref()) {
         return Ok((label, counts));
     }
-    let (handle, counted) = (door.handle.clone(), Arc::clone(&door.counted));
-    let counts = door.outgoing.run(move || counted.count(&handle, project, tag)).await?;
+    let (handle, counted) = (door.handle.clone(), Arc::clone(&door.badge_counts));
+    let counts = door.response_writer.run_blocking(move || counted.count(&handle, project, tag)).await?;
     Ok((label, counts))
 }
 
 /// The label and the counts of one check.
-fn of_check(handle: &Handle, badge: Uuid) -> Option<(String, Counts)> {
+fn check_counts(handle: &Handle, badge: Uuid) -> Option<(String, BadgeCounts)> {
     handle.with_state(|state| {
         let check = state.check_by_badge(badge)?;
         let (name, slug) = (check.settings.name.as_str(), check.settings.slug.as_str());
         let label = [name, slug].into_iter().find(|text| !text.is_empty()).unwrap_or(UNNAMED).to_owned();
-        let mut counts = Counts::default();
+        let mut counts = BadgeCounts::default();
         counts.add(check, handle.now());
         Some((label, counts))
     })
 }
 
 impl Badge {
-    fn reply(&self) -> Reply {
+    fn to_reply(&self) -> HttpReply {
         let Self { label, counts, states, format } = self;
         let status = counts.status(*states);
         let reply = match format {
-            Format::Svg => {
+            BadgeFormat::Svg => {
                 let mut reply = reply::content("image/svg+xml", svg::draw(label, status.name(), status.colour()));
                 // Opened as a page it loads and runs nothing.
-                reply::set(&mut reply, CONTENT_SECURITY_POLICY, "default-src 'none'");
+                reply::set_header(&mut reply, CONTENT_SECURITY_POLICY, "default-src 'none'");
                 reply
             }
-            Format::Json => reply::json(
+            BadgeFormat::Json => reply::json(
                 json!({ "status": status.name(), "total": counts.total, "grace": counts.grace, "down": counts.down }).to_string(),
             ),
-            Format::Shields => {
+            BadgeFormat::Shields => {
                 reply::json(json!({ "schemaVersion": 1, "label": label, "message": status.name(), "color": status.severity() }).to_string())
             }
         };
-        reply::never_cached(reply)
+        reply::with_no_store(reply)
     }
 }

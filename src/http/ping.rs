@@ -4,120 +4,125 @@ use hyper::Request;
 use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, USER_AGENT};
 use tracing::Level;
 
-use super::Door;
-use crate::domain::ids::hyphenated_uuid;
-use crate::domain::ping::{Kind, Method, Origin, kept_ua};
+use super::ServerState;
+use crate::domain::ids::parse_hyphenated_uuid;
+use crate::domain::ping::{PingKind, PingMethod, PingOrigin, truncate_user_agent};
 use crate::engine::Handle;
-use crate::engine::apply::SEARCHED_BYTES;
-use crate::engine::command::{CheckNames, Command, Outcome, PingRequest, Signal, Target};
+use crate::engine::apply::KEYWORD_SEARCH_BYTES;
+use crate::engine::command::{CheckUuids, Command, CommandOutcome, PingRequest, PingSignal, PingTarget};
 use crate::log_limit::LogLimit;
-use crate::metrics::Refused;
-use crate::wire::body::{self, Arriving};
-use crate::wire::client::Client;
-use crate::wire::reply::{self, Fault, Reply};
+use crate::metrics::PingRejection;
+use crate::wire::client_address::Client;
+use crate::wire::reply::{self, HttpError, HttpReply};
 use crate::wire::request;
-use crate::wire::route::{Action, PingPath};
+use crate::wire::request_body::{self, IncomingBody};
+use crate::wire::route::{PingAction, PingPath};
 
-static REFUSED: LogLimit = LogLimit::new();
+static REFUSAL_LOG_LIMIT: LogLimit = LogLimit::new();
 
 const PING_BODY_LIMIT: HeaderName = HeaderName::from_static("ping-body-limit");
 /// What a ping URL answers: all but OPTIONS are pings.
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 
 /// Carries a ping out: 200 or 201 once it is on disk. A browser asks with OPTIONS before it sends one.
-pub(super) async fn answer(door: &Door, to: PingPath, request: Request<Arriving<'_>>, client: Client) -> Reply {
+pub(super) async fn respond(door: &ServerState, to: PingPath, request: Request<IncomingBody<'_>>, client: Client) -> HttpReply {
     if request.method() == hyper::Method::OPTIONS {
-        return reply::any_origin(reply::no_content(), METHODS);
+        return reply::with_any_origin(reply::no_content(), METHODS);
     }
     let from = client.addr;
-    let done = match accept(door, to, request, client).await {
-        Ok(Outcome::PingedNew) => reply::created_text("Created"),
+    let done = match submit_ping(door, to, request, client).await {
+        Ok(CommandOutcome::PingedNewCheck) => reply::created_text("Created"),
         Ok(_) => reply::text("OK"),
         Err(fault) => {
-            door.handle.metrics().refused(reason(&fault));
-            let refused = fault.plain();
+            door.handle.metrics().record_rejected_ping(refusal_reason(&fault));
+            let refused = fault.to_text();
             if tracing::enabled!(Level::DEBUG)
-                && let Some(left_out) = REFUSED.admit(door.handle.now())
+                && let Some(left_out) = REFUSAL_LOG_LIMIT.admit(door.handle.now())
             {
                 tracing::debug!(%from, status = refused.status().as_u16(), "a ping was refused{left_out}");
             }
             return refused;
         }
     };
-    let mut done = reply::never_cached(done);
+    let mut done = reply::with_no_store(done);
     done.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     done.headers_mut().insert(PING_BODY_LIMIT, HeaderValue::from(door.handle.ping_body_limit()));
     done
 }
 
 /// What a refusal is counted as.
-fn reason(fault: &Fault) -> Refused {
+fn refusal_reason(fault: &HttpError) -> PingRejection {
     match fault {
-        Fault::NotFound | Fault::CheckLimit => Refused::NotFound,
-        Fault::AmbiguousSlug => Refused::Ambiguous,
-        Fault::MethodNotAllowed(_) => Refused::Method,
-        Fault::TooLarge(_) => Refused::TooLarge,
-        Fault::Timeout => Refused::TooSlow,
-        Fault::NoRoom => Refused::NoRoom,
-        Fault::Unavailable => Refused::Unavailable,
-        _ => Refused::Malformed,
+        HttpError::NotFound | HttpError::CheckLimit => PingRejection::NotFound,
+        HttpError::AmbiguousSlug => PingRejection::Ambiguous,
+        HttpError::MethodNotAllowed(_) => PingRejection::Method,
+        HttpError::BodyTooLarge(_) => PingRejection::TooLarge,
+        HttpError::BodyTimeout => PingRejection::TooSlow,
+        HttpError::BodyBudgetExhausted => PingRejection::NoRoom,
+        HttpError::Unavailable => PingRejection::Unavailable,
+        _ => PingRejection::Malformed,
     }
 }
 
-async fn accept(door: &Door, to: PingPath, request: Request<Arriving<'_>>, client: Client) -> Result<Outcome, Fault> {
+async fn submit_ping(
+    door: &ServerState,
+    to: PingPath,
+    request: Request<IncomingBody<'_>>,
+    client: Client,
+) -> Result<CommandOutcome, HttpError> {
     let handle = &door.handle;
-    let method = method_of(&request).ok_or(Fault::MethodNotAllowed(METHODS))?;
-    let Parameters { rid, create } = Parameters::of(&request);
+    let method = ping_method(&request).ok_or(HttpError::MethodNotAllowed(METHODS))?;
+    let PingParameters { rid, create } = PingParameters::from_request(&request);
     let (mut target, action) = match to {
-        PingPath::Uuid(uuid, action) => (Target::Uuid(uuid), action),
-        PingPath::Slug(key, slug, action) => (Target::Slug { key, slug, create: None }, action),
-        PingPath::BadSlug => return Err(Fault::BadRequest("invalid url format".into())),
+        PingPath::Uuid(uuid, action) => (PingTarget::Uuid(uuid), action),
+        PingPath::Slug(key, slug, action) => (PingTarget::Slug { key, slug, create: None }, action),
+        PingPath::BadSlug => return Err(HttpError::BadRequest("invalid url format".into())),
     };
     let signal = match action {
-        Action::Success => Signal::Http(Kind::Success),
-        Action::Start => Signal::Http(Kind::Start),
-        Action::Fail => Signal::Http(Kind::Fail),
-        Action::Log => Signal::Http(Kind::Log),
-        Action::ExitStatus(status) => Signal::Exit(status),
-        Action::BadExitStatus => return Err(malformed(handle, &target, create, "invalid url format")),
+        PingAction::Success => PingSignal::Http(PingKind::Success),
+        PingAction::Start => PingSignal::Http(PingKind::Start),
+        PingAction::Fail => PingSignal::Http(PingKind::Fail),
+        PingAction::Log => PingSignal::Http(PingKind::Log),
+        PingAction::ExitStatus(status) => PingSignal::Exit(status),
+        PingAction::BadExitStatus => return Err(malformed_error(handle, &target, create, "invalid url format")),
     };
-    let Ok(rid) = rid else { return Err(malformed(handle, &target, create, "invalid uuid format")) };
-    if let Target::Slug { create: names, .. } = &mut target
+    let Ok(rid) = rid else { return Err(malformed_error(handle, &target, create, "invalid uuid format")) };
+    if let PingTarget::Slug { create: names, .. } = &mut target
         && create
     {
-        *names = Some(CheckNames { uuid: handle.random().uuid(), badge: handle.random().uuid() });
+        *names = Some(CheckUuids { uuid: handle.random().uuid(), badge: handle.random().uuid() });
     }
     let ua = user_agent(&request);
     // Keywords are searched in the beginning of the body even where less is stored.
-    let keep = handle.ping_body_limit().max(SEARCHED_BYTES);
-    let body = body::beginning(request.into_body(), keep, &door.budget).await?;
-    let origin = Origin { scheme: client.scheme, method, remote_addr: Some(client.addr), ua };
+    let keep = handle.ping_body_limit().max(KEYWORD_SEARCH_BYTES);
+    let body = request_body::read_prefix(request.into_body(), keep, &door.body_budget).await?;
+    let origin = PingOrigin { scheme: client.scheme, method, remote_addr: Some(client.addr), user_agent: ua };
     let ping = PingRequest { target, signal, origin, rid, body };
     Ok(handle.call(Command::Ping(Box::new(ping))).await??)
 }
 
 /// The fault of a malformed request. An unknown check comes before it. Such a request creates nothing.
-fn malformed(handle: &Handle, target: &Target, create: bool, message: &'static str) -> Fault {
-    match handle.with_state(|state| state.addressee(target)) {
-        Ok(Some(_)) => Fault::BadRequest(message.into()),
-        Ok(None) if create => Fault::BadRequest(message.into()),
-        Ok(None) => Fault::NotFound,
-        Err(refusal) => Fault::from(refusal),
+fn malformed_error(handle: &Handle, target: &PingTarget, create: bool, message: &'static str) -> HttpError {
+    match handle.with_state(|state| state.find_ping_target(target)) {
+        Ok(Some(_)) => HttpError::BadRequest(message.into()),
+        Ok(None) if create => HttpError::BadRequest(message.into()),
+        Ok(None) => HttpError::NotFound,
+        Err(refusal) => HttpError::from(refusal),
     }
 }
 
-struct Parameters {
+struct PingParameters {
     rid: Result<Option<uuid::Uuid>, ()>,
     create: bool,
 }
 
-impl Parameters {
+impl PingParameters {
     /// Reads `rid` and `create`. Of several parameters of one name the last counts.
-    fn of<B>(request: &Request<B>) -> Self {
+    fn from_request<B>(request: &Request<B>) -> Self {
         let mut parameters = Self { rid: Ok(None), create: false };
         for (name, value) in request::query(request.uri()) {
             match name.as_deref() {
-                Some("rid") => parameters.rid = value.as_deref().and_then(hyphenated_uuid).map(Some).ok_or(()),
+                Some("rid") => parameters.rid = value.as_deref().and_then(parse_hyphenated_uuid).map(Some).ok_or(()),
                 Some("create") => parameters.create = value.as_deref() == Some("1"),
                 _ => {}
             }
@@ -126,18 +131,18 @@ impl Parameters {
     }
 }
 
-fn method_of<B>(request: &Request<B>) -> Option<Method> {
+fn ping_method<B>(request: &Request<B>) -> Option<PingMethod> {
     use hyper::Method as Http;
     Some(match *request.method() {
-        Http::GET => Method::Get,
-        Http::HEAD => Method::Head,
-        Http::POST => Method::Post,
-        Http::PUT => Method::Put,
+        Http::GET => PingMethod::Get,
+        Http::HEAD => PingMethod::Head,
+        Http::POST => PingMethod::Post,
+        Http::PUT => PingMethod::Put,
         _ => return None,
     })
 }
 
 fn user_agent<B>(request: &Request<B>) -> Box<str> {
     let Some(value) = request.headers().get(USER_AGENT) else { return Box::default() };
-    kept_ua(&String::from_utf8_lossy(value.as_bytes()))
+    truncate_user_agent(&String::from_utf8_lossy(value.as_bytes()))
 }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::engine::{self, Ended};
+use crate::engine::{self, WriterExit};
 use crate::store::Medium;
 
 /// A door with few places and one blocking thread.
@@ -16,18 +16,18 @@ struct Running {
     handle: Handle,
     stop: watch::Sender<bool>,
     door: JoinHandle<()>,
-    writer: std::thread::JoinHandle<Ended>,
+    writer: std::thread::JoinHandle<WriterExit>,
 }
 
 impl Running {
     async fn start(places: usize) -> Self {
-        let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
+        let (handle, writer) = engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
         let writer = std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let base_url = "http://localhost".parse().unwrap();
-        let web = web::Config::new(web::Auth::Password);
-        let config = Config {
+        let web = web::DashboardConfig::new(web::AuthMode::Password);
+        let config = HttpConfig {
             base_url,
             trusted_proxies: Vec::new(),
             site_name: "overdue".into(),
@@ -38,7 +38,7 @@ impl Running {
             metrics_token: None,
         };
         let blocking = Arc::new(BlockingThreads::start(1).unwrap());
-        let server = Server::with_places(handle.clone(), Arc::clone(&blocking), config, places);
+        let server = HttpServer::with_connection_limit(handle.clone(), Arc::clone(&blocking), config, places);
         let (stop, stopped) = watch::channel(false);
         let door = tokio::spawn(server.serve(listener, None, Arc::default(), stopped));
         Self { address, blocking, handle, stop, door, writer }
@@ -77,7 +77,7 @@ async fn long_bodies_are_read_where_no_ping_waits() {
     let (release, wait) = std::sync::mpsc::channel::<()>();
     let blocked = Arc::clone(&running.blocking);
     let blocking = tokio::spawn(async move { blocked.run(move || wait.recv().is_err()).await });
-    let long = post(&format!("{}{}", "[".repeat(FEW_BYTES), "]".repeat(FEW_BYTES)));
+    let long = post(&format!("{}{}", "[".repeat(MAX_INLINE_BYTES), "]".repeat(MAX_INLINE_BYTES)));
     let others = async {
         tokio::task::yield_now().await;
         for (request, status) in [(post("[]"), "400"), (post("{}"), "401"), (NOWHERE.to_owned(), "404")] {
@@ -115,7 +115,7 @@ async fn requests_that_wait_for_this_server_keep_their_connections() {
     let (release, wait) = std::sync::mpsc::channel::<()>();
     let blocked = Arc::clone(&running.blocking);
     let blocking = tokio::spawn(async move { blocked.run(move || wait.recv().is_err()).await });
-    let long = post(&format!("{}{}", "[".repeat(FEW_BYTES), "]".repeat(FEW_BYTES)));
+    let long = post(&format!("{}{}", "[".repeat(MAX_INLINE_BYTES), "]".repeat(MAX_INLINE_BYTES)));
     let mut streams = Vec::new();
     for _ in 0..3 {
         let mut stream = TcpStream::connect(running.address).await.unwrap();

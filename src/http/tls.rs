@@ -15,210 +15,218 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
-use super::pace::{self, Sink};
-use super::{FIRST_TIME, LEAVE_TIME, Met, Server, Takes, close_unread};
-use crate::accept::stopped;
+use super::slow_client::{self, ResponseSink};
+use super::{AllowedRoutes, ConnectionInfo, FIRST_BYTE_TIMEOUT, HttpServer, IDLE_CLOSE_TIMEOUT, close_unread};
+use crate::accept::wait_for_stop;
 use crate::certificate::Certificate;
-use crate::connection_threads::{ConnectionThreads, Moves};
-use crate::domain::ping::Scheme;
-use crate::wire::client::Peer;
-use crate::wire::line::Line;
+use crate::connection_threads::{ConnectionThreads, HandOff};
+use crate::domain::ping::PingScheme;
+use crate::wire::client_address::Peer;
+use crate::wire::connection_state::ConnectionState;
 
 /// What is spoken within TLS. HTTP/2 would have many requests on one connection, and each of them would need what bounds a connection here.
-pub const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
+pub const ALPN_PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 /// How long agreeing may take, from the first byte that is waited for.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first byte of whoever wants to agree on TLS: the type of the record (RFC 8446, section 5.1).
-const HANDSHAKE: u8 = 22;
+const HANDSHAKE_RECORD: u8 = 22;
 /// Bytes of an answer that may be encrypted and not taken by the system yet.
-const ENCRYPTED: usize = 16 << 10;
+const MAX_PENDING_CIPHERTEXT: usize = 16 << 10;
 
 /// How connections are encrypted.
-pub struct Tls {
+pub struct HttpTls {
     certificate: Certificate,
     threads: ConnectionThreads,
 }
 
 /// What a connection turned out to speak, on its way to the thread that answers it.
-pub(super) enum Spoken {
-    Clear(std::net::TcpStream),
-    Tls(Box<Encrypted>),
+pub(super) enum DetectedProtocol {
+    Plain(std::net::TcpStream),
+    Tls(Box<TlsConnection>),
 }
 
-impl Tls {
+impl HttpTls {
     /// TLS with this certificate, agreed on by these threads.
     pub fn new(certificate: Certificate, threads: ConnectionThreads) -> Self {
         Self { certificate, threads }
     }
 
     /// Agrees on TLS with a client that wants to. `None`: it went, took too long, wanted what cannot be, or had to make room for another.
-    pub(super) async fn agree(&self, stream: TcpStream, line: Arc<Line>, mut stop: watch::Receiver<bool>) -> io::Result<Option<Spoken>> {
+    pub(super) async fn negotiate(
+        &self,
+        stream: TcpStream,
+        line: Arc<ConnectionState>,
+        mut stop: watch::Receiver<bool>,
+    ) -> io::Result<Option<DetectedProtocol>> {
         let certificate = self.certificate.clone();
         let agreeing = move |stream: TcpStream| async move {
             let agreed = tokio::select! {
-                agreed = timeout(HANDSHAKE_TIME, handshake(&certificate, stream)) => agreed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
-                _ = line.ended() => return None,
-                () = async { stopped(&mut stop).await; sleep(FIRST_TIME).await } => return None,
+                agreed = timeout(HANDSHAKE_TIMEOUT, handshake(&certificate, stream)) => agreed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+                _ = line.close_requested() => return None,
+                () = async { wait_for_stop(&mut stop).await; sleep(FIRST_BYTE_TIMEOUT).await } => return None,
             };
-            line.stays();
+            line.cancel_close();
             agreed.inspect_err(|error| tracing::debug!("no TLS with a client: {error}")).ok()
         };
-        self.threads.run(stream.leave()?, agreeing).await
+        self.threads.run(stream.detach()?, agreeing).await
     }
 }
 
-impl Server {
+impl HttpServer {
     /// Agrees on TLS with a client, and answers it. One that speaks without TLS is told so.
-    pub(super) async fn encrypted(
+    pub(super) async fn serve_tls(
         self,
-        tls: &Tls,
+        tls: &HttpTls,
         stream: TcpStream,
         address: SocketAddr,
-        line: Arc<Line>,
+        line: Arc<ConnectionState>,
         threads: &ConnectionThreads,
         stop: watch::Receiver<bool>,
     ) -> io::Result<()> {
-        match tls.agree(stream, Arc::clone(&line), stop.clone()).await? {
+        match tls.negotiate(stream, Arc::clone(&line), stop.clone()).await? {
             None => Ok(()),
-            Some(Spoken::Clear(stream)) => {
-                let met = Met { peer: Peer { address, scheme: Scheme::Http }, takes: Takes::Health };
-                threads.run(stream, move |stream: TcpStream| self.connection(stream, met, line, stop)).await
+            Some(DetectedProtocol::Plain(stream)) => {
+                let met = ConnectionInfo { peer: Peer { address, scheme: PingScheme::Http }, allowed_routes: AllowedRoutes::HealthOnly };
+                threads.run(stream, move |stream: TcpStream| self.serve_connection(stream, met, line, stop)).await
             }
-            Some(Spoken::Tls(stream)) => {
-                let met = Met { peer: Peer { address, scheme: Scheme::Https }, takes: Takes::All };
-                threads.run(*stream, move |stream: Encrypted| self.connection(stream, met, line, stop)).await
+            Some(DetectedProtocol::Tls(stream)) => {
+                let met = ConnectionInfo { peer: Peer { address, scheme: PingScheme::Https }, allowed_routes: AllowedRoutes::All };
+                threads.run(*stream, move |stream: TlsConnection| self.serve_connection(stream, met, line, stop)).await
             }
         }
     }
 }
 
-async fn handshake(certificate: &Certificate, stream: TcpStream) -> io::Result<Spoken> {
-    close_unread(&stream, HANDSHAKE_TIME);
+async fn handshake(certificate: &Certificate, stream: TcpStream) -> io::Result<DetectedProtocol> {
+    close_unread(&stream, HANDSHAKE_TIMEOUT);
     let mut first = [0];
     match stream.peek(&mut first).await? {
         0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-        _ if first != [HANDSHAKE] => return stream.leave().map(Spoken::Clear),
+        _ if first != [HANDSHAKE_RECORD] => return stream.detach().map(DetectedProtocol::Plain),
         _ => {}
     }
-    let agreed = certificate.acceptor().accept_with(Socket::Here(stream), |session| session.set_buffer_limit(Some(ENCRYPTED))).await?;
-    Encrypted(Mutex::new(agreed)).leave().map(|stream| Spoken::Tls(Box::new(stream)))
+    let agreed = certificate
+        .acceptor()
+        .accept_with(MovableSocket::Attached(stream), |session| session.set_buffer_limit(Some(MAX_PENDING_CIPHERTEXT)))
+        .await?;
+    TlsConnection(Mutex::new(agreed)).detach().map(|stream| DetectedProtocol::Tls(Box::new(stream)))
 }
 
 /// A connection on which requests come.
-pub(super) trait Connection: Moves + AsyncRead + Unpin {
+pub(super) trait HttpConnection: HandOff + AsyncRead + Unpin {
     /// Reads what the client sends.
-    type Reading<'a>: AsyncRead + Unpin + Send;
+    type ReadSide<'a>: AsyncRead + Unpin + Send;
     /// Writes what it is sent.
-    type Writing<'a>: Sink + Send;
+    type WriteSide<'a>: ResponseSink + Send;
 
-    fn halves(&mut self) -> (Self::Reading<'_>, Self::Writing<'_>);
+    fn split(&mut self) -> (Self::ReadSide<'_>, Self::WriteSide<'_>);
 
     /// Changes what the system does with it.
-    fn set_up(&mut self, change: impl FnOnce(&TcpStream));
+    fn with_socket(&mut self, change: impl FnOnce(&TcpStream));
 
     /// Says a last word, if the client takes it at once or soon.
-    fn tell(&mut self, last: &str) -> impl Future<Output = ()> + Send;
+    fn send_last(&mut self, last: &str) -> impl Future<Output = ()> + Send;
 }
 
-impl Connection for TcpStream {
-    type Reading<'a> = ReadHalf<'a>;
-    type Writing<'a> = WriteHalf<'a>;
+impl HttpConnection for TcpStream {
+    type ReadSide<'a> = ReadHalf<'a>;
+    type WriteSide<'a> = WriteHalf<'a>;
 
-    fn halves(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+    fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
         self.split()
     }
 
-    fn set_up(&mut self, change: impl FnOnce(&TcpStream)) {
+    fn with_socket(&mut self, change: impl FnOnce(&TcpStream)) {
         change(self);
     }
 
-    async fn tell(&mut self, last: &str) {
+    async fn send_last(&mut self, last: &str) {
         let _ = self.try_write(last.as_bytes());
     }
 }
 
 /// A connection that is encrypted. Both halves of it need all of its state, one after the other.
-pub(super) struct Encrypted(Mutex<TlsStream<Socket>>);
+pub(super) struct TlsConnection(Mutex<TlsStream<MovableSocket>>);
 
 /// One of both halves.
-pub(super) struct Half<'a>(&'a Mutex<TlsStream<Socket>>);
+pub(super) struct TlsHalf<'a>(&'a Mutex<TlsStream<MovableSocket>>);
 
-impl Half<'_> {
-    fn locked(&self) -> MutexGuard<'_, TlsStream<Socket>> {
+impl TlsHalf<'_> {
+    fn lock(&self) -> MutexGuard<'_, TlsStream<MovableSocket>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Encrypted {
-    fn whole(&mut self) -> &mut TlsStream<Socket> {
+impl TlsConnection {
+    fn stream_mut(&mut self) -> &mut TlsStream<MovableSocket> {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Connection for Encrypted {
-    type Reading<'a> = Half<'a>;
-    type Writing<'a> = Half<'a>;
+impl HttpConnection for TlsConnection {
+    type ReadSide<'a> = TlsHalf<'a>;
+    type WriteSide<'a> = TlsHalf<'a>;
 
-    fn halves(&mut self) -> (Half<'_>, Half<'_>) {
-        (Half(&self.0), Half(&self.0))
+    fn split(&mut self) -> (TlsHalf<'_>, TlsHalf<'_>) {
+        (TlsHalf(&self.0), TlsHalf(&self.0))
     }
 
-    fn set_up(&mut self, change: impl FnOnce(&TcpStream)) {
-        if let Some(stream) = self.whole().get_ref().0.here() {
+    fn with_socket(&mut self, change: impl FnOnce(&TcpStream)) {
+        if let Some(stream) = self.stream_mut().get_ref().0.attached() {
             change(stream);
         }
     }
 
-    async fn tell(&mut self, last: &str) {
-        let stream = self.whole();
+    async fn send_last(&mut self, last: &str) {
+        let stream = self.stream_mut();
         let telling = async {
             stream.write_all(last.as_bytes()).await?;
             stream.shutdown().await
         };
         // Whoever takes nothing is not waited for.
-        let _ = timeout(LEAVE_TIME, telling).await;
+        let _ = timeout(IDLE_CLOSE_TIMEOUT, telling).await;
     }
 }
 
-impl Moves for Encrypted {
-    type Moving = Self;
+impl HandOff for TlsConnection {
+    type Detached = Self;
 
-    fn leave(mut self) -> io::Result<Self> {
-        let socket = self.whole().get_mut().0;
-        if let Socket::Here(stream) = std::mem::replace(socket, Socket::Lost) {
-            *socket = Socket::Moving(stream.leave()?);
+    fn detach(mut self) -> io::Result<Self> {
+        let socket = self.stream_mut().get_mut().0;
+        if let MovableSocket::Attached(stream) = std::mem::replace(socket, MovableSocket::Lost) {
+            *socket = MovableSocket::Detached(stream.detach()?);
         }
         Ok(self)
     }
 
-    fn arrive(mut moving: Self) -> io::Result<Self> {
-        let socket = moving.whole().get_mut().0;
-        if let Socket::Moving(stream) = std::mem::replace(socket, Socket::Lost) {
-            *socket = Socket::Here(Moves::arrive(stream)?);
+    fn attach(mut moving: Self) -> io::Result<Self> {
+        let socket = moving.stream_mut().get_mut().0;
+        if let MovableSocket::Detached(stream) = std::mem::replace(socket, MovableSocket::Lost) {
+            *socket = MovableSocket::Attached(HandOff::attach(stream)?);
         }
         Ok(moving)
     }
 }
 
-impl AsyncRead for Encrypted {
+impl AsyncRead for TlsConnection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self.whole()).poll_read(cx, buffer)
+        Pin::new(self.stream_mut()).poll_read(cx, buffer)
     }
 }
 
-impl AsyncRead for Half<'_> {
+impl AsyncRead for TlsHalf<'_> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.locked()).poll_read(cx, buffer)
+        Pin::new(&mut *self.lock()).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Half<'_> {
+impl AsyncWrite for TlsHalf<'_> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.locked()).poll_write(cx, bytes)
+        Pin::new(&mut *self.lock()).poll_write(cx, bytes)
     }
 
     fn poll_write_vectored(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.locked()).poll_write_vectored(cx, bytes)
+        Pin::new(&mut *self.lock()).poll_write_vectored(cx, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -226,65 +234,65 @@ impl AsyncWrite for Half<'_> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.locked()).poll_flush(cx)
+        Pin::new(&mut *self.lock()).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.locked()).poll_shutdown(cx)
+        Pin::new(&mut *self.lock()).poll_shutdown(cx)
     }
 }
 
-impl Sink for Half<'_> {
+impl ResponseSink for TlsHalf<'_> {
     fn limit_unsent(&self) {
-        if let Some(stream) = self.locked().get_ref().0.here() {
-            pace::limit_unsent(stream);
+        if let Some(stream) = self.lock().get_ref().0.attached() {
+            slow_client::limit_unsent(stream);
         }
     }
 
-    fn forget_unsent(&self) {
-        if let Some(stream) = self.locked().get_ref().0.here() {
-            pace::forget_unsent(stream);
+    fn discard_unsent(&self) {
+        if let Some(stream) = self.lock().get_ref().0.attached() {
+            slow_client::discard_unsent_on_close(stream);
         }
     }
 }
 
 /// The socket below TLS, which changes threads when TLS is agreed on.
-pub(super) enum Socket {
-    Here(TcpStream),
-    Moving(std::net::TcpStream),
+pub(super) enum MovableSocket {
+    Attached(TcpStream),
+    Detached(std::net::TcpStream),
     /// The system refused to move it.
     Lost,
 }
 
-impl Socket {
-    fn here(&self) -> Option<&TcpStream> {
+impl MovableSocket {
+    fn attached(&self) -> Option<&TcpStream> {
         match self {
-            Self::Here(stream) => Some(stream),
-            Self::Moving(_) | Self::Lost => None,
+            Self::Attached(stream) => Some(stream),
+            Self::Detached(_) | Self::Lost => None,
         }
     }
 
-    fn poll<T>(&mut self, poll: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn poll_attached<T>(&mut self, poll: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         match self {
-            Self::Here(stream) => poll(Pin::new(stream)),
-            Self::Moving(_) | Self::Lost => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            Self::Attached(stream) => poll(Pin::new(stream)),
+            Self::Detached(_) | Self::Lost => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for MovableSocket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.poll(|stream| stream.poll_read(cx, buffer))
+        self.poll_attached(|stream| stream.poll_read(cx, buffer))
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for MovableSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll(|stream| stream.poll_write(cx, bytes))
+        self.poll_attached(|stream| stream.poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        self.poll(|stream| stream.poll_write_vectored(cx, bytes))
+        self.poll_attached(|stream| stream.poll_write_vectored(cx, bytes))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -292,11 +300,11 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll(|stream| stream.poll_flush(cx))
+        self.poll_attached(|stream| stream.poll_flush(cx))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll(|stream| stream.poll_shutdown(cx))
+        self.poll_attached(|stream| stream.poll_shutdown(cx))
     }
 }
 
@@ -306,7 +314,7 @@ mod tests {
 
     use super::*;
 
-    fn tls() -> (tempfile::TempDir, Tls) {
+    fn tls() -> (tempfile::TempDir, HttpTls) {
         let directory = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let files = [("chain", made.cert.pem()), ("key", made.signing_key.serialize_pem())].map(|(name, text)| {
@@ -314,8 +322,8 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             path
         });
-        let certificate = Certificate::read(&files[0], &files[1], PROTOCOLS).unwrap();
-        (directory, Tls::new(certificate, ConnectionThreads::default()))
+        let certificate = Certificate::read(&files[0], &files[1], ALPN_PROTOCOLS).unwrap();
+        (directory, HttpTls::new(certificate, ConnectionThreads::default()))
     }
 
     /// The time stands while anything can be done, and leaps when all wait.
@@ -325,18 +333,18 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         // The beginning of a handshake that does not go on.
-        client.try_write(&[HANDSHAKE, 3, 1, 1, 0]).unwrap();
+        client.try_write(&[HANDSHAKE_RECORD, 3, 1, 1, 0]).unwrap();
         let (_stop, stopping) = watch::channel(false);
         let (stream, _) = listener.accept().await.unwrap();
-        let mut agreeing = std::pin::pin!(tls.agree(stream, Arc::default(), stopping.clone()));
-        assert!(timeout(HANDSHAKE_TIME / 2, agreeing.as_mut()).await.is_err());
-        assert!(timeout(HANDSHAKE_TIME, agreeing).await.unwrap().unwrap().is_none());
+        let mut agreeing = std::pin::pin!(tls.negotiate(stream, Arc::default(), stopping.clone()));
+        assert!(timeout(HANDSHAKE_TIMEOUT / 2, agreeing.as_mut()).await.is_err());
+        assert!(timeout(HANDSHAKE_TIMEOUT, agreeing).await.unwrap().unwrap().is_none());
 
         // One that has to make room for another ends before.
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let line = Arc::<Line>::default();
-        assert!(line.ask(false));
-        assert!(timeout(HANDSHAKE_TIME / 2, tls.agree(stream, line, stopping)).await.unwrap().unwrap().is_none());
+        let line = Arc::<ConnectionState>::default();
+        assert!(line.request_close(false));
+        assert!(timeout(HANDSHAKE_TIMEOUT / 2, tls.negotiate(stream, line, stopping)).await.unwrap().unwrap().is_none());
     }
 }

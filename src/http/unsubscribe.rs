@@ -5,42 +5,44 @@ use std::sync::Arc;
 use hyper::Method;
 use uuid::Uuid;
 
-use super::{BaseUrl, Door};
+use super::{BaseUrl, ServerState};
 use crate::domain::project::{BadgeSecret, Channel};
 use crate::engine::Handle;
 use crate::engine::command::Command;
-use crate::notify::Unsubscribe;
-use crate::wire::reply::{self, Fault, Reply};
-use crate::wire::unsubscribe_link::{is_signed, link};
+use crate::notify::UnsubscribeLinks;
+use crate::wire::reply::{self, HttpError, HttpReply};
+use crate::wire::unsubscribe_link::{is_valid_signature, unsubscribe_url};
 
 /// The kind of channel whose messages have such links.
-const KIND: &str = "email";
+const CHANNEL_KIND: &str = "email";
 
 const METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
-const QUESTION: &str = "No more mails from this channel to your address?</p><form method=\"post\"><button>Unsubscribe</button></form><p>";
-const DONE: &str =
+const CONFIRM_TEXT: &str =
+    "No more mails from this channel to your address?</p><form method=\"post\"><button>Unsubscribe</button></form><p>";
+const UNSUBSCRIBED_TEXT: &str =
     "This channel sends no more mails to your address. Other recipients go on getting them. The operator of overdue can undo this.";
-const LAST: &str = "This channel sends no more mails to your address. It has no other recipient. The operator of overdue can undo this.";
+const LAST_UNSUBSCRIBED_TEXT: &str =
+    "This channel sends no more mails to your address. It has no other recipient. The operator of overdue can undo this.";
 
 /// Makes the unsubscribe links of recipients at a server that is reached there.
-pub fn unsubscribe_links(base_url: BaseUrl, handle: Handle) -> Unsubscribe {
-    Box::new(move |channel, recipient| Some(link(base_url.as_str(), &handle.badge_secret()?, channel.uuid, recipient)))
+pub fn unsubscribe_links(base_url: BaseUrl, handle: Handle) -> UnsubscribeLinks {
+    Box::new(move |channel, recipient| Some(unsubscribe_url(base_url.as_str(), &handle.badge_secret()?, channel.uuid, recipient)))
 }
 
 /// Programs that look at links change nothing: only POST does (RFC 8058).
-pub(super) async fn answer(door: &Door, method: &Method, channel: Uuid, signature: &str) -> Result<Reply, Fault> {
+pub(super) async fn respond(door: &ServerState, method: &Method, channel: Uuid, signature: &str) -> Result<HttpReply, HttpError> {
     if *method == Method::OPTIONS {
         return Ok(reply::no_content());
     }
-    let secret = door.handle.badge_secret().ok_or(Fault::Unavailable)?;
-    let channel = found(door, channel).ok_or(Fault::NotFound)?;
-    let recipient = recipient(&channel, &secret, signature).ok_or(Fault::NotFound)?;
+    let secret = door.handle.badge_secret().ok_or(HttpError::Unavailable)?;
+    let channel = find_channel(door, channel).ok_or(HttpError::NotFound)?;
+    let recipient = signed_recipient(&channel, &secret, signature).ok_or(HttpError::NotFound)?;
     let is_silent = |recipient: &str| channel.health.unsubscribed.iter().any(|silent| **silent == *recipient);
     let is_last = channel.settings.recipients().all(|other| other == recipient || is_silent(other));
-    let done = || page(if is_last { LAST } else { DONE });
+    let done = || render_page(if is_last { LAST_UNSUBSCRIBED_TEXT } else { UNSUBSCRIBED_TEXT });
     match *method {
-        Method::GET | Method::HEAD => Ok(if is_silent(recipient) { done() } else { page(QUESTION) }),
+        Method::GET | Method::HEAD => Ok(if is_silent(recipient) { done() } else { render_page(CONFIRM_TEXT) }),
         Method::POST => {
             if !is_silent(recipient) {
                 door.handle.call(Command::Unsubscribe { channel: channel.id, recipient: recipient.into() }).await??;
@@ -48,32 +50,32 @@ pub(super) async fn answer(door: &Door, method: &Method, channel: Uuid, signatur
             }
             Ok(done())
         }
-        _ => Err(Fault::MethodNotAllowed(METHODS)),
+        _ => Err(HttpError::MethodNotAllowed(METHODS)),
     }
 }
 
 /// The recipient for whom a link was signed. A link of an earlier release names none, which is clear where there is only one.
-fn recipient<'a>(channel: &'a Channel, secret: &BadgeSecret, signature: &str) -> Option<&'a str> {
+fn signed_recipient<'a>(channel: &'a Channel, secret: &BadgeSecret, signature: &str) -> Option<&'a str> {
     let mut recipients = channel.settings.recipients();
-    let own = recipients.find(|recipient| is_signed(secret, channel.uuid, Some(recipient), signature));
+    let own = recipients.find(|recipient| is_valid_signature(secret, channel.uuid, Some(recipient), signature));
     own.or_else(|| {
         let mut recipients = channel.settings.recipients();
         let only = recipients.next().filter(|_| recipients.next().is_none());
-        only.filter(|_| is_signed(secret, channel.uuid, None, signature))
+        only.filter(|_| is_valid_signature(secret, channel.uuid, None, signature))
     })
 }
 
-fn found(door: &Door, uuid: Uuid) -> Option<Arc<Channel>> {
+fn find_channel(door: &ServerState, uuid: Uuid) -> Option<Arc<Channel>> {
     door.handle.with_state(|state| {
         let mut channels = state.projects().flat_map(|project_state| project_state.channels.values());
-        channels.find(|channel| channel.uuid == uuid && channel.settings.kind().name == KIND).map(Arc::clone)
+        channels.find(|channel| channel.uuid == uuid && channel.settings.kind().name == CHANNEL_KIND).map(Arc::clone)
     })
 }
 
-fn page(text: &str) -> Reply {
+fn render_page(text: &str) -> HttpReply {
     let html = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width\"><title>overdue</title></head><body><p>{text}</p></body></html>\n"
     );
-    reply::lone_page(html)
+    reply::standalone_page(html)
 }

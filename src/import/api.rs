@@ -2,9 +2,9 @@
 //!
 //! It shows less than a file: of flips and of the times of checks whole seconds, of channels nothing but their names, no exit statuses.
 
-mod asking;
+mod client;
+mod dumpdata_rows;
 mod flips;
-mod rows;
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use serde_json::Value as Json;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::Logs;
-use super::source::{DumpFile, Source};
+use super::PingLogSelection;
+use super::source::{DumpFile, ImportSource};
 use crate::clock::Clock;
-use crate::domain::moment::Moment;
 use crate::domain::project::ProjectName;
+use crate::domain::timestamp::Timestamp;
 use crate::outbound::Outbound;
 use crate::random::Random;
-use asking::Asking;
-use rows::Seen;
+use client::SourceApiClient;
+use dumpdata_rows::CheckLogSummary;
 
 /// Checks whose logs are asked for at once: see [limits](crate::docs::limits).
-const AT_ONCE: usize = 8;
+const CONCURRENT_CHECKS: usize = 8;
 
 /// A project that is read through the API. Its keys are kept here, since nothing else tells them.
-pub struct Api {
+pub struct ApiSource {
     /// The address of the server.
     pub url: String,
     /// A key that may write: only that is shown UUIDs.
@@ -38,14 +38,14 @@ pub struct Api {
     /// What the project is called here. The API does not tell its name.
     pub project: ProjectName,
     /// Which pings come along.
-    pub logs: Logs,
+    pub logs: PingLogSelection,
 }
 
-impl Api {
+impl ApiSource {
     /// Requests that are sent in a minute at the most, if its server asks for that; and about how many there will be for so many checks.
-    pub fn pace(&self, checks: u64) -> (Option<u32>, u64) {
-        let each = if self.logs == Logs::None { 1 } else { 2 };
-        (asking::per_minute(&self.url), 3 + each * checks)
+    pub fn request_estimate(&self, checks: u64) -> (Option<u32>, u64) {
+        let each = if self.logs == PingLogSelection::None { 1 } else { 2 };
+        (client::requests_per_minute(&self.url), 3 + each * checks)
     }
 }
 
@@ -53,31 +53,31 @@ impl Api {
 ///
 /// # Errors
 /// When the server cannot be reached, refuses something, or answers what cannot be understood; the message says what and where.
-pub async fn fetch(
-    api: &Api,
+pub async fn fetch_project(
+    api: &ApiSource,
     outbound: &Outbound,
     clock: &Clock,
     random: &Random,
     tell: &mut dyn FnMut(u64, u64),
-) -> Result<Source, String> {
-    let mut asking = Asking::new(api, outbound.clone(), clock.clone())?;
-    let checks = rows::list(&asking.newest("checks/").await?, "checks")?;
+) -> Result<ImportSource, String> {
+    let mut asking = SourceApiClient::new(api, outbound.clone(), clock.clone())?;
+    let checks = dumpdata_rows::list_items(&asking.get_newest_version("checks/").await?, "checks")?;
     let asking = Arc::new(asking);
-    let uuids = checks.iter().map(rows::uuid).collect::<Result<Vec<_>, _>>()?;
-    let channels = rows::list(&asking.json("channels/").await?, "channels")?;
+    let uuids = checks.iter().map(dumpdata_rows::check_uuid).collect::<Result<Vec<_>, _>>()?;
+    let channels = dumpdata_rows::list_items(&asking.get_json("channels/").await?, "channels")?;
     // Releases of 2021 and before do not list badges.
-    let badges = asking.optional("badges/").await?;
+    let badges = asking.get_optional_json("badges/").await?;
     let dump = Arc::new(DumpFile::new(random)?);
-    let mut seen: Vec<Seen> = uuids.iter().map(|_| Seen::default()).collect();
+    let mut seen: Vec<CheckLogSummary> = uuids.iter().map(|_| CheckLogSummary::default()).collect();
     let (mut tasks, mut done, total) = (JoinSet::new(), 0, uuids.len() as u64);
     let mut waiting = uuids.into_iter().enumerate();
     tell(done, total);
     loop {
-        while tasks.len() < AT_ONCE
+        while tasks.len() < CONCURRENT_CHECKS
             && let Some((place, uuid)) = waiting.next()
         {
             let check = checks.get(place).cloned().unwrap_or_default();
-            tasks.spawn(log(Arc::clone(&asking), Arc::clone(&dump), (place, uuid, check), api.logs));
+            tasks.spawn(fetch_check_log(Arc::clone(&asking), Arc::clone(&dump), (place, uuid, check), api.logs));
         }
         let Some(joined) = tasks.join_next().await else { break };
         let (place, one) = joined.map_err(|error| error.to_string())??;
@@ -87,57 +87,61 @@ pub async fn fetch(
         done += 1;
         tell(done, total);
     }
-    let limit = seen.iter().map(|seen| seen.pings).max().unwrap_or(0);
-    for (model, fields) in rows::project(api, badges.as_ref(), limit)? {
-        dump.put(model, 1, &fields)?;
+    let limit = seen.iter().map(|seen| seen.ping_count).max().unwrap_or(0);
+    for (model, fields) in dumpdata_rows::project_rows(api, badges.as_ref(), limit)? {
+        dump.write_object(model, 1, &fields)?;
     }
     // The order of checks is that of the list, so none may look older than another.
     let oldest = seen.iter().filter_map(|seen| seen.oldest).min().unwrap_or_else(|| clock.now());
     for (place, (check, seen)) in checks.iter().zip(&seen).enumerate() {
-        dump.put("api.check", number(place), &rows::check(check, seen, oldest)?)?;
+        dump.write_object("api.check", row_id(place), &dumpdata_rows::check_row(check, seen, oldest)?)?;
     }
     for (place, channel) in channels.iter().enumerate() {
-        dump.put("api.channel", number(place), &rows::channel(channel, &checks, oldest)?)?;
+        dump.write_object("api.channel", row_id(place), &dumpdata_rows::channel_row(channel, &checks, oldest)?)?;
     }
-    Arc::into_inner(dump).ok_or("a request is still under way")?.end(api.url.clone())
+    Arc::into_inner(dump).ok_or("a request is still under way")?.into_source(api.url.clone())
 }
 
 /// The number that something gets for its place in a list.
-fn number(place: usize) -> u64 {
+fn row_id(place: usize) -> u64 {
     place as u64 + 1
 }
 
 /// Keeps the flips and the pings of a check.
-async fn log(
-    asking: Arc<Asking>,
+async fn fetch_check_log(
+    asking: Arc<SourceApiClient>,
     dump: Arc<DumpFile>,
     (place, uuid, check): (usize, Uuid, Json),
-    logs: Logs,
-) -> Result<(usize, Seen), String> {
-    let mut seen = Seen::default();
-    let (owner, path) = (number(place), |rest: &str| format!("checks/{uuid}/{rest}/"));
-    let flips = asking.json(&path("flips")).await?;
-    let pings = if logs == Logs::None { Vec::new() } else { rows::list(&asking.json(&path("pings")).await?, "pings")? };
+    logs: PingLogSelection,
+) -> Result<(usize, CheckLogSummary), String> {
+    let mut seen = CheckLogSummary::default();
+    let (owner, path) = (row_id(place), |rest: &str| format!("checks/{uuid}/{rest}/"));
+    let flips = asking.get_json(&path("flips")).await?;
+    let pings = if logs == PingLogSelection::None {
+        Vec::new()
+    } else {
+        dumpdata_rows::list_items(&asking.get_json(&path("pings")).await?, "pings")?
+    };
     for (at, ping) in pings.iter().enumerate() {
         // Pings of old releases have no number, and no address of a body.
         let n = ping.get("n").and_then(Json::as_u64).filter(|_| ping.get("body_url").is_some_and(Json::is_string));
-        let body = match n.filter(|_| logs == Logs::All) {
-            Some(n) => asking.body(&format!("checks/{uuid}/pings/{n}/body")).await?,
+        let body = match n.filter(|_| logs == PingLogSelection::All) {
+            Some(n) => asking.get_ping_body(&format!("checks/{uuid}/pings/{n}/body")).await?,
             None => None,
         };
-        dump.put("api.ping", number(at), &rows::ping(owner, ping, body, &mut seen)?)?;
+        dump.write_object("api.ping", row_id(at), &dumpdata_rows::ping_row(owner, ping, body, &mut seen)?)?;
     }
-    for (at, fields) in flips::flips(&flips, &check, owner, &mut seen)?.iter().enumerate() {
-        dump.put("api.flip", number(at), fields)?;
+    for (at, fields) in flips::flip_rows(&flips, &check, owner, &mut seen)?.iter().enumerate() {
+        dump.write_object("api.flip", row_id(at), fields)?;
     }
-    seen.forget_times();
+    seen.drop_times();
     Ok((place, seen))
 }
 
 /// A moment as rows have it.
-fn written(at: Moment) -> Json {
+fn timestamp_json(at: Timestamp) -> Json {
     let mut text = String::new();
-    at.write_micros(&mut text);
+    at.write_rfc3339_micros(&mut text);
     text.into()
 }
 

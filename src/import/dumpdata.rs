@@ -9,129 +9,129 @@ use std::rc::Rc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::rows::{LONGEST_ROW, Row, Table, Value};
-use super::{Visit, problem};
+use super::source_row::{MAX_ROW_BYTES, SourceRow, SourceTable, SourceValue};
+use super::{RowVisitor, json_error_text};
 
 /// Bytes of the file that are held at first. Of a longer object as many as it has.
-const HELD: usize = 128 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
 
 /// The models, by the names that they have there.
-const MODELS: [(&str, Table); 9] = [
-    ("auth.user", Table::User),
-    ("accounts.profile", Table::Profile),
-    ("accounts.project", Table::Project),
-    ("accounts.member", Table::Member),
-    ("api.check", Table::Check),
-    ("api.channel", Table::Channel),
-    ("sessions.session", Table::Session),
-    ("api.flip", Table::Flip),
-    ("api.ping", Table::Ping),
+const MODELS: [(&str, SourceTable); 9] = [
+    ("auth.user", SourceTable::User),
+    ("accounts.profile", SourceTable::Profile),
+    ("accounts.project", SourceTable::Project),
+    ("accounts.member", SourceTable::Member),
+    ("api.check", SourceTable::Check),
+    ("api.channel", SourceTable::Channel),
+    ("sessions.session", SourceTable::Session),
+    ("api.flip", SourceTable::Flip),
+    ("api.ping", SourceTable::Ping),
 ];
 
 /// What is said of a file that ends too early.
-const CUT_OFF: &str = "it is cut off";
+const TRUNCATED: &str = "it is cut off";
 
 /// Fields that hold the number of another object: in a database the names of their columns end in `_id`.
-const REFERENCES: [&str; 3] = ["owner", "project", "user"];
+const REFERENCE_FIELDS: [&str; 3] = ["owner", "project", "user"];
 
 /// Reads all of it.
 ///
 /// # Errors
 /// When it cannot be read or is no such array; the message says where.
-pub(super) fn read(file: impl Read, visit: &mut dyn Visit) -> Result<(), String> {
-    let mut text = Text { file, held: Vec::new(), whole: 0, taken: 0, gone: 0 };
-    let mut rows = Rows { visit, names: Vec::new(), columns: Rc::default() };
-    text.skip(b'[', "'['")?;
-    if text.next()? == Some(b']') {
-        return text.end();
+pub(super) fn read_dump(file: impl Read, visit: &mut dyn RowVisitor) -> Result<(), String> {
+    let mut text = DumpBuffer { file, buffer: Vec::new(), parseable: 0, consumed: 0, discarded: 0 };
+    let mut rows = DumpRowBuilder { visitor: visit, last_field_names: Vec::new(), last_columns: Rc::default() };
+    text.expect_byte(b'[', "'['")?;
+    if text.peek_token()? == Some(b']') {
+        return text.expect_end();
     }
-    while text.object(&mut rows)?.is_continue() {
-        if text.next()? != Some(b',') {
-            return text.end();
+    while text.read_object(&mut rows)?.is_continue() {
+        if text.peek_token()? != Some(b',') {
+            return text.expect_end();
         }
-        text.taken += 1;
+        text.consumed += 1;
     }
     Ok(())
 }
 
 /// The text of the file, of which a part is held. Objects are read where they lie: byte for byte from the file takes several times as
 /// long.
-struct Text<F> {
+struct DumpBuffer<F> {
     file: F,
-    held: Vec<u8>,
+    buffer: Vec<u8>,
     /// Bytes of what is held up to a number that may go on. An object does not end with one, and a cut one would be taken for a wrong one.
-    whole: usize,
+    parseable: usize,
     /// Bytes of what is held that have been read.
-    taken: usize,
+    consumed: usize,
     /// Bytes of the file before what is held.
-    gone: u64,
+    discarded: u64,
 }
 
-impl<F: Read> Text<F> {
+impl<F: Read> DumpBuffer<F> {
     /// Bytes that have been read.
-    fn at(&self) -> u64 {
-        self.gone + self.taken as u64
+    fn position(&self) -> u64 {
+        self.discarded + self.consumed as u64
     }
 
-    fn rest(&self) -> &[u8] {
-        self.held.get(self.taken..).unwrap_or_default()
+    fn unread(&self) -> &[u8] {
+        self.buffer.get(self.consumed..).unwrap_or_default()
     }
 
     /// Holds more of the file, and no more of what was read; `false`: there is no more. What is held doubles, so that a long object is
     /// read a few times over and not once for each portion.
-    fn more(&mut self) -> Result<bool, String> {
-        self.gone += self.taken as u64;
-        self.held.drain(..std::mem::take(&mut self.taken));
-        let wanted = self.held.len().max(HELD).min(LONGEST_ROW.saturating_sub(self.held.len()));
+    fn fill_buffer(&mut self) -> Result<bool, String> {
+        self.discarded += self.consumed as u64;
+        self.buffer.drain(..std::mem::take(&mut self.consumed));
+        let wanted = self.buffer.len().max(BUFFER_BYTES).min(MAX_ROW_BYTES.saturating_sub(self.buffer.len()));
         if wanted == 0 {
-            return Err(self.wrong(&format!("an object of more than {} MiB", LONGEST_ROW >> 20)));
+            return Err(self.error_at_position(&format!("an object of more than {} MiB", MAX_ROW_BYTES >> 20)));
         }
-        let read = (&mut self.file).take(wanted as u64).read_to_end(&mut self.held);
+        let read = (&mut self.file).take(wanted as u64).read_to_end(&mut self.buffer);
         let is_of_number = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
-        self.whole = self.held.len() - self.held.iter().rev().take_while(is_of_number).count();
-        read.map(|read| read > 0).map_err(|error| self.wrong(&error.to_string()))
+        self.parseable = self.buffer.len() - self.buffer.iter().rev().take_while(is_of_number).count();
+        read.map(|read| read > 0).map_err(|error| self.error_at_position(&error.to_string()))
     }
 
     /// The next byte that is no space, before it is read; `None`: there is none.
-    fn next(&mut self) -> Result<Option<u8>, String> {
+    fn peek_token(&mut self) -> Result<Option<u8>, String> {
         loop {
             let is_space = |byte: &&u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
-            self.taken += self.rest().iter().take_while(is_space).count();
-            let next = self.rest().first().copied();
-            if next.is_some() || !self.more()? {
+            self.consumed += self.unread().iter().take_while(is_space).count();
+            let next = self.unread().first().copied();
+            if next.is_some() || !self.fill_buffer()? {
                 return Ok(next);
             }
         }
     }
 
     /// Reads the byte that has to come next; errors call it as it is `told`.
-    fn skip(&mut self, byte: u8, told: &str) -> Result<(), String> {
-        match self.next()? {
-            Some(found) if found == byte => self.taken += 1,
-            Some(_) => return Err(self.wrong(&format!("there should be {told}"))),
-            None => return Err(self.wrong(CUT_OFF)),
+    fn expect_byte(&mut self, byte: u8, told: &str) -> Result<(), String> {
+        match self.peek_token()? {
+            Some(found) if found == byte => self.consumed += 1,
+            Some(_) => return Err(self.error_at_position(&format!("there should be {told}"))),
+            None => return Err(self.error_at_position(TRUNCATED)),
         }
         Ok(())
     }
 
     /// Reads what ends the array and the file.
-    fn end(&mut self) -> Result<(), String> {
-        self.skip(b']', "',' or ']'")?;
-        self.next()?.map_or(Ok(()), |_| Err(self.wrong("something follows the array")))
+    fn expect_end(&mut self) -> Result<(), String> {
+        self.expect_byte(b']', "',' or ']'")?;
+        self.peek_token()?.map_or(Ok(()), |_| Err(self.error_at_position("something follows the array")))
     }
 
     /// Reads an object, and hands over its rows.
-    fn object(&mut self, rows: &mut Rows<'_>) -> Result<ControlFlow<()>, String> {
-        self.next()?;
+    fn read_object(&mut self, rows: &mut DumpRowBuilder<'_>) -> Result<ControlFlow<()>, String> {
+        self.peek_token()?;
         loop {
-            let rest = self.held.get(self.taken..self.whole).unwrap_or_default();
-            let mut objects = serde_json::Deserializer::from_slice(rest).into_iter::<Object<'_>>();
+            let rest = self.buffer.get(self.consumed..self.parseable).unwrap_or_default();
+            let mut objects = serde_json::Deserializer::from_slice(rest).into_iter::<DumpObject<'_>>();
             let wrong = match objects.next() {
                 Some(Ok(object)) => {
                     let bytes = objects.byte_offset();
-                    match rows.take(&object) {
+                    match rows.visit_object(&object) {
                         Ok(taken) => {
-                            self.taken += bytes;
+                            self.consumed += bytes;
                             return Ok(taken);
                         }
                         Err(error) => Some(error),
@@ -142,23 +142,23 @@ impl<F: Read> Text<F> {
                 Some(Err(_)) | None => None,
             };
             if let Some(error) = wrong {
-                return Err(self.wrong(&problem(&error)));
+                return Err(self.error_at_position(&json_error_text(&error)));
             }
-            if !self.more()? {
-                return Err(self.wrong(CUT_OFF));
+            if !self.fill_buffer()? {
+                return Err(self.error_at_position(TRUNCATED));
             }
-            rows.visit.at(self.gone);
+            rows.visitor.report_progress(self.discarded);
         }
     }
 
-    fn wrong(&self, what: &str) -> String {
-        format!("byte {}: {what}", self.at() + 1)
+    fn error_at_position(&self, what: &str) -> String {
+        format!("byte {}: {what}", self.position() + 1)
     }
 }
 
 /// An object as it stands in the array.
 #[derive(Deserialize)]
-struct Object<'a> {
+struct DumpObject<'a> {
     #[serde(borrow)]
     model: Cow<'a, str>,
     #[serde(default)]
@@ -169,41 +169,41 @@ struct Object<'a> {
 
 /// The name of a field, which rarely has anything escaped.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct DumpFieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The fields of an object. Of equal names the last counts.
-type Fields<'a> = BTreeMap<Name<'a>, serde_json::Value>;
+type DumpFields<'a> = BTreeMap<DumpFieldName<'a>, serde_json::Value>;
 
 /// Makes rows of objects.
-struct Rows<'a> {
-    visit: &'a mut dyn Visit,
+struct DumpRowBuilder<'a> {
+    visitor: &'a mut dyn RowVisitor,
     /// The names of the fields of the last object, and the columns that they became: those of the next are mostly the same.
-    names: Vec<String>,
-    columns: Rc<[Box<str>]>,
+    last_field_names: Vec<String>,
+    last_columns: Rc<[Box<str>]>,
 }
 
-impl Rows<'_> {
+impl DumpRowBuilder<'_> {
     /// Hands over what is wanted of an object.
-    fn take(&mut self, object: &Object<'_>) -> Result<ControlFlow<()>, serde_json::Error> {
+    fn visit_object(&mut self, object: &DumpObject<'_>) -> Result<ControlFlow<()>, serde_json::Error> {
         let Some((_, table)) = MODELS.iter().find(|(model, _)| *model == object.model) else { return Ok(ControlFlow::Continue(())) };
-        let (table, is_channel) = (*table, *table == Table::Channel);
-        let assigns = is_channel && self.visit.wants(Table::Assignment);
-        if !self.visit.wants(table) && !assigns {
+        let (table, is_channel) = (*table, *table == SourceTable::Channel);
+        let assigns = is_channel && self.visitor.wants_table(SourceTable::Assignment);
+        if !self.visitor.wants_table(table) && !assigns {
             return Ok(ControlFlow::Continue(()));
         }
-        let mut fields: Fields<'_> = serde_json::from_str(object.fields.get())?;
-        let checks = if is_channel { fields.remove(&Name("checks".into())) } else { None };
-        let columns = self.columns(&fields);
-        let pk = value(object.pk.clone());
-        let values = std::iter::once(pk.clone()).chain(fields.into_values().map(value)).collect();
-        if self.visit.wants(table) && self.visit.row(Row::new(table, columns, values)).is_break() {
+        let mut fields: DumpFields<'_> = serde_json::from_str(object.fields.get())?;
+        let checks = if is_channel { fields.remove(&DumpFieldName("checks".into())) } else { None };
+        let columns = self.columns_of(&fields);
+        let pk = to_source_value(object.pk.clone());
+        let values = std::iter::once(pk.clone()).chain(fields.into_values().map(to_source_value)).collect();
+        if self.visitor.wants_table(table) && self.visitor.visit_row(SourceRow::new(table, columns, values)).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let Some(serde_json::Value::Array(checks)) = checks.filter(|_| assigns) else { return Ok(ControlFlow::Continue(())) };
         let columns: Rc<[Box<str>]> = Rc::from([Box::from("channel_id"), Box::from("check_id")]);
         for check in checks {
-            let row = Row::new(Table::Assignment, Rc::clone(&columns), vec![pk.clone(), value(check)]);
-            if self.visit.row(row).is_break() {
+            let row = SourceRow::new(SourceTable::Assignment, Rc::clone(&columns), vec![pk.clone(), to_source_value(check)]);
+            if self.visitor.visit_row(row).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -211,24 +211,25 @@ impl Rows<'_> {
     }
 
     /// The columns of a row with these fields.
-    fn columns(&mut self, fields: &Fields<'_>) -> Rc<[Box<str>]> {
-        let names = || fields.keys().map(|Name(name)| &**name);
-        if self.columns.is_empty() || !names().eq(self.names.iter().map(String::as_str)) {
-            let column = |name: &str| -> Box<str> { if REFERENCES.contains(&name) { format!("{name}_id").into() } else { name.into() } };
-            self.columns = std::iter::once("id".into()).chain(names().map(column)).collect();
-            self.names = names().map(str::to_owned).collect();
+    fn columns_of(&mut self, fields: &DumpFields<'_>) -> Rc<[Box<str>]> {
+        let names = || fields.keys().map(|DumpFieldName(name)| &**name);
+        if self.last_columns.is_empty() || !names().eq(self.last_field_names.iter().map(String::as_str)) {
+            let column =
+                |name: &str| -> Box<str> { if REFERENCE_FIELDS.contains(&name) { format!("{name}_id").into() } else { name.into() } };
+            self.last_columns = std::iter::once("id".into()).chain(names().map(column)).collect();
+            self.last_field_names = names().map(str::to_owned).collect();
         }
-        Rc::clone(&self.columns)
+        Rc::clone(&self.last_columns)
     }
 }
 
-fn value(json: serde_json::Value) -> Value {
+fn to_source_value(json: serde_json::Value) -> SourceValue {
     match json {
-        serde_json::Value::Null => Value::Null,
-        serde_json::Value::Bool(flag) => Value::Flag(flag),
-        serde_json::Value::Number(number) => number.as_i64().map_or(Value::Other, Value::Integer),
-        serde_json::Value::String(text) => Value::Text(text),
-        serde_json::Value::Array(_) | serde_json::Value::Object(_) => Value::Other,
+        serde_json::Value::Null => SourceValue::Null,
+        serde_json::Value::Bool(flag) => SourceValue::Bool(flag),
+        serde_json::Value::Number(number) => number.as_i64().map_or(SourceValue::Other, SourceValue::Integer),
+        serde_json::Value::String(text) => SourceValue::Text(text),
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => SourceValue::Other,
     }
 }
 

@@ -7,40 +7,40 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use crate::outbound::{MailFrom, MailServer};
 
 /// Bytes of a file of variables: see [limits](crate::docs::limits).
-pub const LONGEST_FILE: usize = 1 << 20;
+pub const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Variables of the old server. Most of them are secrets.
 #[derive(Clone, Default)]
-pub struct Environment {
+pub struct ServerEnvironment {
     variables: BTreeMap<String, String>,
     /// Variables that hold a `${…}` that the file does not give, with the name in it. They count as not set.
     unresolved: BTreeMap<String, String>,
 }
 
 /// Without the values, some of which are secrets.
-impl std::fmt::Debug for Environment {
+impl std::fmt::Debug for ServerEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Environment(..)")
     }
 }
 
-impl Environment {
+impl ServerEnvironment {
     /// Reads `NAME=VALUE` in lines, as in the `.env` of a compose file, or as strings of a list, as `docker inspect` shows them. A value
     /// may stand in quotes; later lines win. `${NAME}` outside of single quotes and lists stands for the value that NAME has in the file.
     ///
     /// # Errors
     /// When there is no such line, or more than 1 MiB.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        if text.len() > LONGEST_FILE {
+        if text.len() > MAX_FILE_BYTES {
             return Err("it has more than 1 MiB");
         }
-        let raw: BTreeMap<_, _> = text.lines().filter_map(variable).collect();
+        let raw: BTreeMap<_, _> = text.lines().filter_map(parse_variable).collect();
         if raw.is_empty() {
             return Err("there is no line NAME=VALUE in it");
         }
         let mut environment = Self::default();
         for (name, value) in &raw {
-            match resolve(&raw, value, DEEPEST_REFERENCE) {
+            match resolve_references(&raw, value, MAX_REFERENCE_DEPTH) {
                 Ok(value) => drop(environment.variables.insert(name.clone(), value)),
                 Err(missing) => drop(environment.unresolved.insert(name.clone(), missing)),
             }
@@ -49,10 +49,10 @@ impl Environment {
     }
 
     /// Returns a sentence for each variable of the old server that is not used because of a `${…}` that the file does not give.
-    fn unresolved(&self) -> impl Iterator<Item = String> + '_ {
-        let matters = |name: &str| name == "SECRET_KEY" || READ.iter().any(|prefix| name.starts_with(prefix));
+    fn unresolved_warnings(&self) -> impl Iterator<Item = String> + '_ {
+        let matters = |name: &str| name == "SECRET_KEY" || RELEVANT_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         self.unresolved.iter().filter(move |(name, _)| matters(name)).map(|(name, missing)| {
-            let of = if name.chars().chain(missing.chars()).all(is_part_of_name) { missing.as_str() } else { "…" };
+            let of = if name.chars().chain(missing.chars()).all(is_name_char) { missing.as_str() } else { "…" };
             format!("{name} counts as not set: it holds ${{{of}}}, which the file does not give; add a line {of}=… to the file")
         })
     }
@@ -80,32 +80,32 @@ pub(super) struct ServeFlags {
 }
 
 /// A file for the password of the mail server, as the report proposes it.
-const PASSWORD_FILE: &str = "/etc/overdue/mail-password";
+const SUGGESTED_PASSWORD_FILE: &str = "/etc/overdue/mail-password";
 /// Bytes of a ping's body that are kept at most: see `--ping-body-limit`.
-const MOST_BODY: u32 = 10_000_000;
+const MAX_BODY_BYTES: u32 = 10_000_000;
 
 /// Returns the flags of `overdue serve` that stand for what the old server was configured with.
-pub(super) fn serve(environment: &Environment) -> ServeFlags {
+pub(super) fn serve_flags(environment: &ServerEnvironment) -> ServeFlags {
     let mut serve = ServeFlags::default();
     let is = |name: &str, word: &str| environment.get(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
     let site = environment.get("SITE_ROOT").map(|site| site.trim_end_matches('/'));
     let is_url = |url: &&str| ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
     if let Some(site) = site.filter(is_url) {
-        serve.flag("--base-url", "SITE_ROOT", site);
+        serve.push_flag("--base-url", "SITE_ROOT", site);
     }
     if let Some(name) = environment.get("MASTER_BADGE_LABEL").or(environment.get("SITE_NAME")) {
-        serve.flag("--site-name", "SITE_NAME", name);
+        serve.push_flag("--site-name", "SITE_NAME", name);
     }
     match environment.get("PING_BODY_LIMIT").map(|limit| (limit, limit.parse::<u32>())) {
-        Some((_, Ok(limit))) if limit <= MOST_BODY => serve.flag("--ping-body-limit", "PING_BODY_LIMIT", &limit.to_string()),
+        Some((_, Ok(limit))) if limit <= MAX_BODY_BYTES => serve.push_flag("--ping-body-limit", "PING_BODY_LIMIT", &limit.to_string()),
         Some((limit, read)) if read.is_ok() || limit == "None" => {
-            serve.flag("--ping-body-limit", "PING_BODY_LIMIT", &MOST_BODY.to_string());
-            serve.advice.push(format!("its PING_BODY_LIMIT was {limit}: here at most {MOST_BODY} bytes of a body are kept"));
+            serve.push_flag("--ping-body-limit", "PING_BODY_LIMIT", &MAX_BODY_BYTES.to_string());
+            serve.advice.push(format!("its PING_BODY_LIMIT was {limit}: here at most {MAX_BODY_BYTES} bytes of a body are kept"));
         }
         _ => {}
     }
-    serve.incoming_mail(environment);
-    serve.outgoing_mail(environment);
+    serve.add_incoming_mail(environment);
+    serve.add_outgoing_mail(environment);
     if is("SHELL_ENABLED", "true") {
         serve.flags.push("--allow-shell".into());
     }
@@ -120,13 +120,13 @@ pub(super) fn serve(environment: &Environment) -> ServeFlags {
     let endpoint = environment.get("PING_ENDPOINT").filter(|endpoint| site.is_some_and(|site| **endpoint != format!("{site}/ping/")));
     let through = |endpoint| format!("its ping URLs begin with {endpoint}: let the proxy go on sending them to /ping/ here");
     serve.advice.extend(endpoint.map(through));
-    serve.advice.extend(environment.unresolved());
+    serve.advice.extend(environment.unresolved_warnings());
     serve
 }
 
 impl ServeFlags {
     /// Adds a flag with its value, as a shell takes it.
-    fn flag(&mut self, flag: &str, name: &str, value: &str) {
+    fn push_flag(&mut self, flag: &str, name: &str, value: &str) {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/@+%".contains(&byte);
         match value {
             value if value.bytes().all(is_plain) => self.flags.push(format!("{flag} {value}")),
@@ -137,11 +137,11 @@ impl ServeFlags {
     }
 
     /// Pings by mail, which the old server took if it had a port for them.
-    fn incoming_mail(&mut self, environment: &Environment) {
+    fn add_incoming_mail(&mut self, environment: &ServerEnvironment) {
         let (port, domain) = (environment.get("SMTPD_PORT"), environment.get("PING_EMAIL_DOMAIN").unwrap_or("localhost"));
         match port.map(str::parse::<u16>) {
             Some(Ok(port)) => {
-                self.flag("--ping-email-domain", "PING_EMAIL_DOMAIN", domain);
+                self.push_flag("--ping-email-domain", "PING_EMAIL_DOMAIN", domain);
                 self.flags.push(format!("--smtp-listen 0.0.0.0:{port}"));
             }
             _ if domain != "localhost" => self.advice.push(format!(
@@ -152,7 +152,7 @@ impl ServeFlags {
     }
 
     /// Alerts by mail.
-    fn outgoing_mail(&mut self, environment: &Environment) {
+    fn add_outgoing_mail(&mut self, environment: &ServerEnvironment) {
         let Some(host) = environment.get("EMAIL_HOST") else { return };
         let is = |name: &str, word: &str| environment.get(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
         let scheme = match () {
@@ -163,7 +163,7 @@ impl ServeFlags {
         let port = environment.get("EMAIL_PORT").unwrap_or("587");
         // Without a password there is no user: so it was there.
         let user = environment.get("EMAIL_HOST_USER").filter(|_| environment.get("EMAIL_HOST_PASSWORD").is_some());
-        let with_user = user.map(|user| format!("{scheme}://{}@{host}:{port}", utf8_percent_encode(user, USER)));
+        let with_user = user.map(|user| format!("{scheme}://{}@{host}:{port}", utf8_percent_encode(user, USERINFO_ESCAPES)));
         let with_user = with_user.filter(|url| MailServer::parse(url).is_ok());
         let url = with_user.clone().unwrap_or_else(|| format!("{scheme}://{host}:{port}"));
         let from = environment.get("DEFAULT_FROM_EMAIL").unwrap_or("healthchecks@example.org");
@@ -171,11 +171,11 @@ impl ServeFlags {
             self.advice.push("its mail server or its sender cannot be told in flags: see --mail-server and --mail-from".into());
             return;
         }
-        self.flag("--mail-server", "EMAIL_HOST", &url);
-        self.flag("--mail-from", "DEFAULT_FROM_EMAIL", from);
+        self.push_flag("--mail-server", "EMAIL_HOST", &url);
+        self.push_flag("--mail-from", "DEFAULT_FROM_EMAIL", from);
         if with_user.is_some() {
-            self.flags.push(format!("--mail-password-file {PASSWORD_FILE}"));
-            self.advice.push(format!("write its EMAIL_HOST_PASSWORD into {PASSWORD_FILE}, readable for the server alone"));
+            self.flags.push(format!("--mail-password-file {SUGGESTED_PASSWORD_FILE}"));
+            self.advice.push(format!("write its EMAIL_HOST_PASSWORD into {SUGGESTED_PASSWORD_FILE}, readable for the server alone"));
         } else if user.is_some() {
             self.advice.push("it sent a password for mail without TLS, which is not done here: see --mail-server".into());
         }
@@ -183,13 +183,13 @@ impl ServeFlags {
 }
 
 /// Characters of a user's name that a URL of a mail server does not hold as they are.
-const USER: &AsciiSet = &CONTROLS.add(b' ').add(b':').add(b'/').add(b'%').add(b'?').add(b'#').add(b'\'').add(b'"');
+const USERINFO_ESCAPES: &AsciiSet = &CONTROLS.add(b' ').add(b':').add(b'/').add(b'%').add(b'?').add(b'#').add(b'\'').add(b'"');
 
 /// References within references that are followed.
-const DEEPEST_REFERENCE: usize = 8;
+const MAX_REFERENCE_DEPTH: usize = 8;
 
 /// What the names of variables that are read begin with.
-const READ: [&str; 20] = [
+const RELEVANT_PREFIXES: [&str; 20] = [
     "DEFAULT_FROM_EMAIL",
     "DISCORD_",
     "EMAIL_",
@@ -213,7 +213,7 @@ const READ: [&str; 20] = [
 ];
 
 /// A value as it stands in the file.
-struct RawValue {
+struct RawVariable {
     text: String,
     /// Nothing in it stands for another variable.
     is_literal: bool,
@@ -221,16 +221,16 @@ struct RawValue {
 
 /// Returns a value with `${NAME}`, `${NAME:-DEFAULT}` and `${NAME-DEFAULT}` replaced; the error is the name that the file does not give. `$NAME` without braces stays: secrets
 /// may hold a dollar sign.
-fn resolve(raw: &BTreeMap<String, RawValue>, value: &RawValue, depth: usize) -> Result<String, String> {
+fn resolve_references(raw: &BTreeMap<String, RawVariable>, value: &RawVariable, depth: usize) -> Result<String, String> {
     let (mut read, mut rest) = (String::new(), value.text.as_str());
     while !value.is_literal
         && let Some((before, after)) = rest.split_once("${")
     {
         let Some((inner, after)) = after.split_once('}') else { break };
-        let end = inner.find(|c| !is_part_of_name(c)).unwrap_or(inner.len());
+        let end = inner.find(|c| !is_name_char(c)).unwrap_or(inner.len());
         let (name, default) = inner.split_at(end);
         let found = match depth.checked_sub(1) {
-            Some(depth) => raw.get(name).map(|value| resolve(raw, value, depth)).transpose()?,
+            Some(depth) => raw.get(name).map(|value| resolve_references(raw, value, depth)).transpose()?,
             None => None,
         };
         let default = match (default.strip_prefix(":-"), default.strip_prefix('-')) {
@@ -245,29 +245,29 @@ fn resolve(raw: &BTreeMap<String, RawValue>, value: &RawValue, depth: usize) -> 
     Ok(read + rest)
 }
 
-fn is_part_of_name(c: char) -> bool {
+fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Reads a line `NAME=VALUE` as compose files have it: an unquoted value ends before ` #`, a quoted one at its quote.
-fn variable(line: &str) -> Option<(String, RawValue)> {
+fn parse_variable(line: &str) -> Option<(String, RawVariable)> {
     let line = line.trim();
     if let Some(text) = line.strip_prefix('"') {
         let text: String = serde_json::from_str(&format!("\"{}", text.trim_end_matches(','))).ok()?;
         let (name, value) = text.split_once('=')?;
-        return Some((name.into(), RawValue { text: value.into(), is_literal: true }));
+        return Some((name.into(), RawVariable { text: value.into(), is_literal: true }));
     }
     let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
     let (name, value) = (name.trim(), value.trim());
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    is_name.then(|| (name.into(), RawValue { text: unquoted(value), is_literal: value.starts_with('\'') }))
+    is_name.then(|| (name.into(), RawVariable { text: parse_unquoted(value), is_literal: value.starts_with('\'') }))
 }
 
-fn unquoted(value: &str) -> String {
+fn parse_unquoted(value: &str) -> String {
     if let Some((text, _)) = value.strip_prefix('\'').and_then(|rest| rest.split_once('\'')) {
         return text.into();
     }
-    if let Some(text) = value.strip_prefix('"').and_then(double_quoted) {
+    if let Some(text) = value.strip_prefix('"').and_then(parse_double_quoted) {
         return text;
     }
     let mut before = ' ';
@@ -280,7 +280,7 @@ fn unquoted(value: &str) -> String {
 }
 
 /// Reads up to the closing quote; `None`: there is none.
-fn double_quoted(text: &str) -> Option<String> {
+fn parse_double_quoted(text: &str) -> Option<String> {
     let mut read = String::new();
     let mut chars = text.chars();
     loop {
@@ -338,7 +338,7 @@ mod tests {
             (&format!("{site}REMOTE_USER_HEADER=HTTP_X_USER\nINTEGRATIONS_ALLOW_PRIVATE_IPS=False\n"), "--base-url https://a", 2),
             (&format!("{site}SITE_NAME=it's\n"), "--base-url https://a", 1),
         ] {
-            let serve = serve(&Environment::parse(text).unwrap());
+            let serve = serve_flags(&ServerEnvironment::parse(text).unwrap());
             assert_eq!((serve.flags.join(" ").as_str(), serve.advice.len()), (flags, advice), "{text} {:?}", serve.advice);
         }
     }
@@ -355,7 +355,7 @@ mod tests {
             ("K=\"open", "\"open"),
             ("K=a\\nb", "a\\nb"),
         ] {
-            let read = Environment::parse(line).unwrap();
+            let read = ServerEnvironment::parse(line).unwrap();
             assert_eq!(read.get("K").unwrap_or_default(), value, "{line}");
         }
     }
@@ -365,7 +365,7 @@ mod tests {
         let text = "HOST=hc.example.org\nSITE_ROOT=https://${HOST}\nSITE_NAME=${NAME:-Ours}\nMASTER_BADGE_LABEL=\"${HOST} ${EMPTY:-x}\"\n\
             EMPTY=\nPING_EMAIL_DOMAIN='${HOST}'\nSECRET_KEY=${SECRET}\nDB_PASSWORD=${DB}\nTELEGRAM_TOKEN=${ONE}\nONE=${TWO}\nTWO=${ONE}\n\
             PUSHOVER_API_TOKEN=a$b${c\nTRELLO_APP_KEY=${EMPTY-default}\n    \"SLACK_CLIENT_ID=${HOST}\",\n";
-        let environment = Environment::parse(text).unwrap();
+        let environment = ServerEnvironment::parse(text).unwrap();
         for (name, value) in [
             ("SITE_ROOT", Some("https://hc.example.org")),
             ("SITE_NAME", Some("Ours")),
@@ -379,20 +379,20 @@ mod tests {
         ] {
             assert_eq!(environment.get(name), value, "{name}");
         }
-        let advice = serve(&environment).advice.join("\n");
+        let advice = serve_flags(&environment).advice.join("\n");
         assert!(
             advice.contains("SECRET_KEY counts as not set: it holds ${SECRET}, which the file does not give; add a line SECRET=…"),
             "{advice}"
         );
         assert!(advice.contains("TELEGRAM_TOKEN counts") && !advice.contains("DB_PASSWORD"), "{advice}");
-        let advice = serve(&environment.with_secret("s")).advice.join("\n");
+        let advice = serve_flags(&environment.with_secret("s")).advice.join("\n");
         assert!(!advice.contains("SECRET_KEY"), "{advice}");
     }
 
     #[test]
     fn variables_stand_in_lines_or_in_a_list() {
         let text = "# a comment=1\n A=1\nexport B=\"two words\"\nC='3'\nD=\nE=a=b\nno line\n        \"F=\\\"6\",\n\"G=7\"\nA=last\n";
-        let variables = Environment::parse(text).unwrap();
+        let variables = ServerEnvironment::parse(text).unwrap();
         for (name, value) in [
             ("A", Some("last")),
             ("B", Some("two words")),
@@ -406,8 +406,8 @@ mod tests {
         }
         assert_eq!(variables.with_secret("s").get("SECRET_KEY"), Some("s"));
         for bad in ["", "a\nb\n", &"A=1\n".repeat(300_000)] {
-            assert!(Environment::parse(bad).is_err());
+            assert!(ServerEnvironment::parse(bad).is_err());
         }
-        assert_eq!(format!("{:?}", Environment::parse(text).unwrap()), "Environment(..)");
+        assert_eq!(format!("{:?}", ServerEnvironment::parse(text).unwrap()), "Environment(..)");
     }
 }

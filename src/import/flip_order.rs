@@ -4,12 +4,12 @@
 //! downtime between them would be lost.
 
 use crate::domain::ids::CheckId;
-use crate::domain::imported::ImportedFlip;
-use crate::domain::moment::Moment;
+use crate::domain::import_contents::ImportedFlip;
+use crate::domain::timestamp::Timestamp;
 
 /// Puts flips in the order of their checks and numbers, and moves times so that none of a check is earlier than the one before it. A time in
 /// the future becomes that of the next flip, or `now`.
-pub fn sort(flips: &mut [(CheckId, i64, ImportedFlip)], now: Moment) {
+pub fn sort_flips(flips: &mut [(CheckId, i64, ImportedFlip)], now: Timestamp) {
     flips.sort_unstable_by_key(|(check, number, _)| (*check, *number));
     for of_check in flips.chunk_by_mut(|(one, ..), (next, ..)| one == next) {
         let mut next = now;
@@ -34,14 +34,14 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::domain::flip::{Cause, Flip};
+    use crate::domain::flip::{Flip, FlipCause};
     use crate::domain::status::Status;
 
     #[test]
     fn no_downtime_is_lost_and_no_time_runs_backwards() {
         let flip = |check: u64, number, secs, to| {
-            let (at, cause) = (Moment::from_secs(secs), Cause::Unknown);
-            let flip = Flip { at, from: Status::New, to, cause, awaited: None };
+            let (at, cause) = (Timestamp::from_secs(secs), FlipCause::Unknown);
+            let flip = Flip { at, from: Status::New, to, cause, awaited_since: None };
             (CheckId(check), number, ImportedFlip { check: Uuid::nil(), flip })
         };
         let (up, down) = (Status::Up, Status::Down);
@@ -56,7 +56,7 @@ mod tests {
             flip(3, 2, 50, up),
             flip(3, 3, 900, down),
         ];
-        sort(&mut flips, Moment::from_secs(100));
+        sort_flips(&mut flips, Timestamp::from_secs(100));
         let read: Vec<_> = flips.iter().map(|(check, number, flip)| (check.0, *number, flip.flip.at.secs(), flip.flip.to)).collect();
         assert_eq!(
             read,

@@ -1,93 +1,98 @@
 //! What each row of a Healthchecks becomes here, or why it does not: a function of rows, of what was asked for and of the time.
 
 mod channel;
-mod channel_rows;
+mod channel_report;
 mod check;
-mod convert;
 mod log;
 mod project;
-mod secret;
+mod secret_verification;
+mod value_conversion;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
 use super::environment::{self, ServeFlags};
-use super::report::{ChannelRow, LateRow, Remarks, Report, Tally, What};
-use super::rows::{Complaint, Row, Table};
-use super::{Entry, MOST_COMPLAINTS, Options, Source};
-use crate::domain::adopted::ForeignSecret;
-use crate::domain::alert::{Held, Telling};
-use crate::domain::flip::Cause;
-use crate::domain::imported::{Imported, ImportedChannel, ImportedSettings};
-use crate::domain::moment::Moment;
+use super::report::{ImportReport, ImportTally, LateCheck, ReportRemarks, ReportedChannel, ReportedKind};
+use super::source_row::{RowError, SourceRow, SourceTable};
+use super::{ImportLogEntry, ImportOptions, ImportSource, MAX_ROW_ERRORS};
+use crate::domain::alert::{HoldReason, NotificationState};
+use crate::domain::flip::FlipCause;
+use crate::domain::import_contents::{ImportContents, ImportedChannel, ImportedSettings};
+use crate::domain::legacy_keys::LegacySecret;
 use crate::domain::status::Status;
+use crate::domain::timestamp::Timestamp;
 use crate::domain::user::Membership;
-use channel::Made;
-use channel_rows::ChannelRows;
+use channel::ConvertedChannel;
+use channel_report::ChannelReportBuilder;
 use log::{CheckLog, LastFlip};
-use project::{Owners, Projects};
-pub(super) use secret::MOST_SESSIONS;
-use secret::Proof;
+use project::{ProjectConverter, ProjectOwners};
+pub(super) use secret_verification::MAX_SESSIONS;
+use secret_verification::SecretVerdict;
 
 /// A Healthchecks whose logs are still to be read.
-pub(super) struct Healthchecks<'a> {
-    options: &'a Options,
-    now: Moment,
-    tally: Tally,
-    imported: Imported,
+pub(super) struct HealthchecksConverter<'a> {
+    options: &'a ImportOptions,
+    now: Timestamp,
+    tally: ImportTally,
+    contents: ImportContents,
     /// By the numbers of the checks that come along.
-    logs: HashMap<i64, CheckLog>,
+    check_logs: HashMap<i64, CheckLog>,
     /// Numbers of the checks that do not.
-    left: HashSet<i64>,
-    channel_rows: ChannelRows,
-    proof: Proof,
+    skipped_checks: HashSet<i64>,
+    channel_report: ChannelReportBuilder,
+    secret_verdict: SecretVerdict,
 }
 
 /// Why reading the tables ends.
-enum Refusal {
+enum ConversionError {
     /// A row without which nothing makes sense is wrong.
-    Row(Complaint),
+    Row(RowError),
     /// Something that was asked for is not there.
     Missing(String),
 }
 
-impl From<Complaint> for Refusal {
-    fn from(complaint: Complaint) -> Self {
+impl From<RowError> for ConversionError {
+    fn from(complaint: RowError) -> Self {
         Self::Row(complaint)
     }
 }
 
 /// Channels that come along, by their numbers: the places of their projects, their order and their UUIDs.
-type KnownChannels = HashMap<i64, (usize, usize, Uuid)>;
+type ImportedChannelIndex = HashMap<i64, (usize, usize, Uuid)>;
 
 /// Rows of tables that are read whole.
 #[derive(Default)]
-struct Tables(HashMap<Table, Vec<Row>>);
+struct SourceTables(HashMap<SourceTable, Vec<SourceRow>>);
 
-impl Tables {
+impl SourceTables {
     /// The rows of a table, oldest first.
-    fn take(&mut self, table: Table) -> Result<Vec<Row>, Complaint> {
+    fn take_rows(&mut self, table: SourceTable) -> Result<Vec<SourceRow>, RowError> {
         let rows = self.0.remove(&table).unwrap_or_default();
-        let age = |row: Row| Ok(((row.moment("created")?, row.id("id")?), row));
-        let mut rows = rows.into_iter().map(age).collect::<Result<Vec<_>, Complaint>>()?;
+        let age = |row: SourceRow| Ok(((row.timestamp("created")?, row.id("id")?), row));
+        let mut rows = rows.into_iter().map(age).collect::<Result<Vec<_>, RowError>>()?;
         rows.sort_by_key(|(age, _)| *age);
         Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 }
 
-impl<'a> Healthchecks<'a> {
+impl<'a> HealthchecksConverter<'a> {
     /// Takes all but the logs. What is wrong with rows is complained of.
     ///
     /// # Errors
     /// When there is nothing to take, or something that was asked for is not there.
-    pub(super) fn new(rows: Vec<Row>, options: &'a Options, now: Moment, complaints: &mut Vec<Complaint>) -> Result<Self, String> {
-        let mut tables = Tables::default();
+    pub(super) fn new(
+        rows: Vec<SourceRow>,
+        options: &'a ImportOptions,
+        now: Timestamp,
+        complaints: &mut Vec<RowError>,
+    ) -> Result<Self, String> {
+        let mut tables = SourceTables::default();
         for row in rows {
             tables.0.entry(row.table).or_default().push(row);
         }
-        if !tables.0.contains_key(&Table::Project) {
-            return Err(match tables.0.contains_key(&Table::Check) {
+        if !tables.0.contains_key(&SourceTable::Project) {
+            return Err(match tables.0.contains_key(&SourceTable::Check) {
                 true => {
                     "there are checks but no projects: upgrade that Healthchecks to a release of 2019 or later, or dump accounts too".into()
                 }
@@ -97,160 +102,189 @@ impl<'a> Healthchecks<'a> {
         let secret = options
             .environment
             .get("SECRET_KEY")
-            .map(ForeignSecret::parse)
+            .map(LegacySecret::parse)
             .transpose()
             .map_err(|problem| format!("SECRET_KEY: {problem}"))?;
-        let imported = Imported { secrets: secret.into_iter().collect(), ..Imported::default() };
-        let (tally, logs, left) = (Tally::default(), HashMap::new(), HashSet::new());
-        let (channel_rows, proof) = (ChannelRows::default(), Proof::default());
-        let mut made = Self { options, now, tally, imported, logs, left, channel_rows, proof };
-        match made.objects(&mut tables, complaints) {
+        let imported = ImportContents { secrets: secret.into_iter().collect(), ..ImportContents::default() };
+        let (tally, logs, left) = (ImportTally::default(), HashMap::new(), HashSet::new());
+        let (channel_rows, proof) = (ChannelReportBuilder::default(), SecretVerdict::default());
+        let mut made = Self {
+            options,
+            now,
+            tally,
+            contents: imported,
+            check_logs: logs,
+            skipped_checks: left,
+            channel_report: channel_rows,
+            secret_verdict: proof,
+        };
+        match made.convert_objects(&mut tables, complaints) {
             Ok(()) => Ok(made),
-            Err(Refusal::Row(complaint)) => {
-                complain(complaints, complaint);
+            Err(ConversionError::Row(complaint)) => {
+                add_error(complaints, complaint);
                 Ok(made)
             }
-            Err(Refusal::Missing(problem)) => Err(problem),
+            Err(ConversionError::Missing(problem)) => Err(problem),
         }
     }
 
-    fn objects(&mut self, tables: &mut Tables, complaints: &mut Vec<Complaint>) -> Result<(), Refusal> {
-        if let Some(secret) = self.imported.secrets.first() {
-            let sessions = tables.0.remove(&Table::Session).unwrap_or_default();
-            self.proof = sessions.iter().fold(self.proof, |proof, row| proof.with(secret::signed_session(row, secret)));
+    fn convert_objects(&mut self, tables: &mut SourceTables, complaints: &mut Vec<RowError>) -> Result<(), ConversionError> {
+        if let Some(secret) = self.contents.secrets.first() {
+            let sessions = tables.0.remove(&SourceTable::Session).unwrap_or_default();
+            self.secret_verdict = sessions
+                .iter()
+                .fold(self.secret_verdict, |proof, row| proof.with_signature(secret_verification::verify_session_signature(row, secret)));
         }
-        let users = tables.take(Table::User)?;
-        let owners = Owners::read(&users, &tables.take(Table::Profile)?)?;
-        let projects = tables.take(Table::Project)?;
-        let places = self.projects(&projects, &owners, complaints)?;
-        let channels = self.channels(&tables.take(Table::Channel)?, &places, complaints)?;
+        let users = tables.take_rows(SourceTable::User)?;
+        let owners = ProjectOwners::from_rows(&users, &tables.take_rows(SourceTable::Profile)?)?;
+        let projects = tables.take_rows(SourceTable::Project)?;
+        let places = self.convert_projects(&projects, &owners, complaints)?;
+        let channels = self.convert_channels(&tables.take_rows(SourceTable::Channel)?, &places, complaints)?;
         let mut assigned: HashMap<i64, Vec<i64>> = HashMap::new();
-        for row in tables.0.remove(&Table::Assignment).unwrap_or_default() {
+        for row in tables.0.remove(&SourceTable::Assignment).unwrap_or_default() {
             assigned.entry(row.id("check_id")?).or_default().push(row.id("channel_id")?);
         }
-        self.checks(&tables.take(Table::Check)?, &places, &channels, &assigned, complaints)?;
-        if self.options.users {
-            self.users(&users, &projects, &tables.take(Table::Member)?, &places, complaints)?;
+        self.convert_checks(&tables.take_rows(SourceTable::Check)?, &places, &channels, &assigned, complaints)?;
+        if self.options.with_users {
+            self.convert_users(&users, &projects, &tables.take_rows(SourceTable::Member)?, &places, complaints)?;
         }
         Ok(())
     }
 
     /// Gives the places of those that come along by their numbers.
-    fn projects(&mut self, rows: &[Row], owners: &Owners, complaints: &mut Vec<Complaint>) -> Result<HashMap<i64, usize>, Refusal> {
-        let secret = self.imported.secrets.first().cloned();
-        let (secret, proof) = (secret.as_ref(), self.proof);
-        let mut reader = Projects { options: self.options, owners, secret, proof, taken: BTreeSet::new(), met: HashSet::new() };
+    fn convert_projects(
+        &mut self,
+        rows: &[SourceRow],
+        owners: &ProjectOwners,
+        complaints: &mut Vec<RowError>,
+    ) -> Result<HashMap<i64, usize>, ConversionError> {
+        let secret = self.contents.secrets.first().cloned();
+        let (secret, proof) = (secret.as_ref(), self.secret_verdict);
+        let mut reader = ProjectConverter {
+            options: self.options,
+            owners,
+            secret,
+            secret_verdict: proof,
+            used_names: BTreeSet::new(),
+            matched: HashSet::new(),
+        };
         let mut places = HashMap::new();
         for row in rows {
-            match reader.project(row, &mut self.tally) {
+            match reader.convert_project(row, &mut self.tally) {
                 Ok(None) => {}
                 Ok(Some(project)) => {
-                    places.insert(row.id("id")?, self.imported.projects.len());
-                    self.imported.projects.push(project);
+                    places.insert(row.id("id")?, self.contents.projects.len());
+                    self.contents.projects.push(project);
                 }
-                Err(complaint) => complain(complaints, complaint),
+                Err(complaint) => add_error(complaints, complaint),
             }
         }
-        self.proof = reader.proof;
-        let missed = self.options.projects.iter().find(|chosen| !reader.met.contains(&chosen.old));
-        missed.map_or(Ok(places), |chosen| Err(Refusal::Missing(format!("there is no project {:?} in it", chosen.old))))
+        self.secret_verdict = reader.secret_verdict;
+        let missed = self.options.projects.iter().find(|chosen| !reader.matched.contains(&chosen.source_name));
+        missed.map_or(Ok(places), |chosen| Err(ConversionError::Missing(format!("there is no project {:?} in it", chosen.source_name))))
     }
 
     /// Gives the UUIDs of those that come along by their numbers, with their projects and their order.
-    fn channels(&mut self, rows: &[Row], places: &HashMap<i64, usize>, complaints: &mut Vec<Complaint>) -> Result<KnownChannels, Refusal> {
+    fn convert_channels(
+        &mut self,
+        rows: &[SourceRow],
+        places: &HashMap<i64, usize>,
+        complaints: &mut Vec<RowError>,
+    ) -> Result<ImportedChannelIndex, ConversionError> {
         let mut known = HashMap::new();
         for row in rows {
             let Some(place) = places.get(&row.id("project_id")?).copied() else {
-                self.tally.dropped(What::Channels, 1, "of projects that stay behind");
+                self.tally.add_dropped(ReportedKind::Channels, 1, "of projects that stay behind");
                 continue;
             };
-            let made = match channel::channel(row, &self.options.environment, self.now) {
+            let made = match channel::convert_channel(row, &self.options.environment, self.now) {
                 Ok(made) => made,
                 Err(complaint) => {
-                    complain(complaints, complaint);
+                    add_error(complaints, complaint);
                     continue;
                 }
             };
-            let Some(project) = self.imported.projects.get_mut(place) else { continue };
+            let Some(project) = self.contents.projects.get_mut(place) else { continue };
             match made {
-                Made::Channel { channel, changes } => {
+                ConvertedChannel::Imported { channel, changes } => {
                     known.insert(row.id("id")?, (place, known.len(), channel.uuid));
-                    self.tally.carried(What::Channels, 1);
-                    for warning in warnings(&channel) {
-                        self.tally.note(What::Channels, None, warning);
+                    self.tally.add_carried(ReportedKind::Channels, 1);
+                    for warning in channel_warnings(&channel) {
+                        self.tally.add_note(ReportedKind::Channels, None, warning);
                     }
                     let is_incomplete = matches!(channel.settings, ImportedSettings::Incomplete { .. });
-                    self.tally.changed(What::Channels, u64::from(is_incomplete || !changes.is_empty()));
-                    self.channel_rows.come(project, &channel, changes);
+                    self.tally.add_changed(ReportedKind::Channels, u64::from(is_incomplete || !changes.is_empty()));
+                    self.channel_report.add_imported(project, &channel, changes);
                     project.channels.push(channel);
                 }
-                Made::Dropped { name, uuid, kind, why } => {
-                    self.tally.dropped(What::Channels, 1, why.clone());
-                    self.channel_rows.stay(row.id("id")?, ChannelRow::new(project, uuid, &name, &kind, vec![why]));
+                ConvertedChannel::Dropped { name, uuid, kind, reason: why } => {
+                    self.tally.add_dropped(ReportedKind::Channels, 1, why.clone());
+                    self.channel_report.add_dropped(row.id("id")?, ReportedChannel::new(project, uuid, &name, &kind, vec![why]));
                 }
             }
         }
         Ok(known)
     }
 
-    fn checks(
+    fn convert_checks(
         &mut self,
-        rows: &[Row],
+        rows: &[SourceRow],
         places: &HashMap<i64, usize>,
-        channels: &KnownChannels,
+        channels: &ImportedChannelIndex,
         assigned: &HashMap<i64, Vec<i64>>,
-        complaints: &mut Vec<Complaint>,
-    ) -> Result<(), Refusal> {
+        complaints: &mut Vec<RowError>,
+    ) -> Result<(), ConversionError> {
         let mut skipped = HashSet::new();
         for row in rows {
             let id = row.id("id")?;
             let place = places.get(&row.id("project_id")?).copied();
-            let meant = |word: &&String| check::is_meant(row, word);
-            let meant = self.options.skip.iter().map(|word| meant(&word).map(|is_meant| is_meant.then_some(word)));
-            let words: Vec<_> = meant.filter_map(Result::transpose).collect::<Result<_, Complaint>>()?;
+            let meant = |word: &&String| check::matches_identifier(row, word);
+            let meant = self.options.skipped_checks.iter().map(|word| meant(&word).map(|is_meant| is_meant.then_some(word)));
+            let words: Vec<_> = meant.filter_map(Result::transpose).collect::<Result<_, RowError>>()?;
             skipped.extend(words.iter().copied());
             let why = if words.is_empty() { "of projects that stay behind" } else { "left out by --skip" };
             let Some((place, project)) =
-                place.filter(|_| words.is_empty()).and_then(|place| Some((place, self.imported.projects.get_mut(place)?)))
+                place.filter(|_| words.is_empty()).and_then(|place| Some((place, self.contents.projects.get_mut(place)?)))
             else {
-                self.tally.dropped(What::Checks, 1, why);
-                self.left.insert(id);
+                self.tally.add_dropped(ReportedKind::Checks, 1, why);
+                self.skipped_checks.insert(id);
                 continue;
             };
-            let check::ReadCheck { mut check, is_changed, notes } = match check::check(row, self.options, self.now) {
-                Ok(read) => read,
-                Err(complaint) => {
-                    complain(complaints, complaint);
-                    continue;
-                }
-            };
+            let check::ConvertedCheck { mut check, has_adjusted_times: is_changed, notes } =
+                match check::convert_check(row, self.options, self.now) {
+                    Ok(read) => read,
+                    Err(complaint) => {
+                        add_error(complaints, complaint);
+                        continue;
+                    }
+                };
             let own = assigned.get(&id).into_iter().flatten().filter_map(|channel| channels.get(channel)).filter(|(of, ..)| *of == place);
             let mut own: Vec<_> = own.map(|(_, order, uuid)| (*order, *uuid)).collect();
             own.sort_unstable();
             own.dedup();
-            self.channel_rows.missed_by(assigned.get(&id).into_iter().flatten(), || check.settings.called(check.uuid));
+            self.channel_report.add_check(assigned.get(&id).into_iter().flatten(), || check.settings.display_name(check.uuid));
             check.channels = own.into_iter().map(|(_, uuid)| uuid).collect();
-            self.tally.carried(What::Checks, 1);
-            self.tally.changed(What::Checks, u64::from(is_changed || check.badge.is_none() || !notes.is_empty()));
-            notes.into_iter().for_each(|note| self.tally.note(What::Checks, Some(1), note));
-            self.tally.note(What::Checks, Some(u64::from(is_changed)), "with times in the future: they become now");
-            self.tally.note(What::Checks, Some(u64::from(check.badge.is_none())), "without a badge: they get a new one");
-            self.logs.insert(id, CheckLog::new(check.uuid, check.state.n_pings, project.ping_log_limit));
+            self.tally.add_carried(ReportedKind::Checks, 1);
+            self.tally.add_changed(ReportedKind::Checks, u64::from(is_changed || check.badge.is_none() || !notes.is_empty()));
+            notes.into_iter().for_each(|note| self.tally.add_note(ReportedKind::Checks, Some(1), note));
+            self.tally.add_note(ReportedKind::Checks, Some(u64::from(is_changed)), "with times in the future: they become now");
+            self.tally.add_note(ReportedKind::Checks, Some(u64::from(check.badge.is_none())), "without a badge: they get a new one");
+            self.check_logs.insert(id, CheckLog::new(check.uuid, check.state.n_pings, project.ping_log_limit));
             project.checks.push(check);
         }
-        let missed = self.options.skip.iter().find(|word| !skipped.contains(word));
-        missed.map_or(Ok(()), |word| Err(Refusal::Missing(format!("there is no check {word:?} in it"))))
+        let missed = self.options.skipped_checks.iter().find(|word| !skipped.contains(word));
+        missed.map_or(Ok(()), |word| Err(ConversionError::Missing(format!("there is no check {word:?} in it"))))
     }
 
-    fn users(
+    fn convert_users(
         &mut self,
-        rows: &[Row],
-        projects: &[Row],
-        members: &[Row],
+        rows: &[SourceRow],
+        projects: &[SourceRow],
+        members: &[SourceRow],
         places: &HashMap<i64, usize>,
-        complaints: &mut Vec<Complaint>,
-    ) -> Result<(), Refusal> {
-        let uuid = |number: i64| places.get(&number).and_then(|place| self.imported.projects.get(*place)).map(|project| project.uuid);
+        complaints: &mut Vec<RowError>,
+    ) -> Result<(), ConversionError> {
+        let uuid = |number: i64| places.get(&number).and_then(|place| self.contents.projects.get(*place)).map(|project| project.uuid);
         let mut grants: HashMap<i64, Vec<(Uuid, Membership)>> = HashMap::new();
         for row in projects {
             let member = uuid(row.id("id")?).map(|uuid| (uuid, Membership::Member));
@@ -259,125 +293,145 @@ impl<'a> Healthchecks<'a> {
         for row in members {
             // An invitation from before projects has none.
             let Some(number) = row.integer("project_id")? else { continue };
-            let membership = project::membership(row)?;
+            let membership = project::read_membership(row)?;
             grants.entry(row.id("user_id")?).or_default().extend(uuid(number).map(|uuid| (uuid, membership)));
         }
         let mut taken = BTreeSet::new();
         for row in rows {
-            match project::user(row, &grants, &mut taken, self.now, &mut self.tally) {
-                Ok(user) => self.imported.users.extend(user),
-                Err(complaint) => complain(complaints, complaint),
+            match project::convert_user(row, &grants, &mut taken, self.now, &mut self.tally) {
+                Ok(user) => self.contents.users.extend(user),
+                Err(complaint) => add_error(complaints, complaint),
             }
         }
         Ok(())
     }
 
     /// What there is, before logs have been read.
-    pub(super) fn imported(&self) -> &Imported {
-        &self.imported
+    pub(super) fn contents(&self) -> &ImportContents {
+        &self.contents
     }
 
     /// Takes a row of a log; what comes along of it. None is a reason to refuse the rest.
-    pub(super) fn log(&mut self, row: &Row) -> Option<Entry> {
+    pub(super) fn convert_log_row(&mut self, row: &SourceRow) -> Option<ImportLogEntry> {
         let id = row.id("owner_id").ok();
-        let Some(log) = id.and_then(|id| self.logs.get_mut(&id)) else {
-            let what = if row.table == Table::Flip { What::Flips } else { What::Pings };
-            let why =
-                if id.is_some_and(|id| self.left.contains(&id)) { "of checks that stay behind" } else { "of checks that are not in it" };
-            self.tally.dropped(what, 1, why);
+        let Some(log) = id.and_then(|id| self.check_logs.get_mut(&id)) else {
+            let what = if row.table == SourceTable::Flip { ReportedKind::Flips } else { ReportedKind::Pings };
+            let why = if id.is_some_and(|id| self.skipped_checks.contains(&id)) {
+                "of checks that stay behind"
+            } else {
+                "of checks that are not in it"
+            };
+            self.tally.add_dropped(what, 1, why);
             return None;
         };
         let entry = match row.table {
-            Table::Flip => log.flip(row, self.now, &mut self.tally).zip(row.id("id").ok()).map(|(flip, id)| Entry::Flip(flip, id)),
-            _ => log.ping(row, self.options, self.now, &mut self.tally).map(Entry::Ping),
+            SourceTable::Flip => {
+                log.convert_flip(row, self.now, &mut self.tally).zip(row.id("id").ok()).map(|(flip, id)| ImportLogEntry::Flip(flip, id))
+            }
+            _ => log.convert_ping(row, self.options, self.now, &mut self.tally).map(ImportLogEntry::Ping),
         };
         let at = entry.as_ref().map(|entry| match entry {
-            Entry::Ping(ping) => ping.at,
-            Entry::Flip(flip, _) | Entry::NextFlip(flip) => flip.flip.at.min(self.now),
+            ImportLogEntry::Ping(ping) => ping.at,
+            ImportLogEntry::Flip(flip, _) | ImportLogEntry::OrderedFlip(flip) => flip.flip.at.min(self.now),
         });
-        self.imported.newest = self.imported.newest.max(at);
+        self.contents.newest = self.contents.newest.max(at);
         entry
     }
 
     /// What there is when the logs have been read.
-    pub(super) fn end(self, source: &Source) -> (Imported, Report) {
-        let Self { options, now, mut tally, mut imported, logs, channel_rows, proof, .. } = self;
+    pub(super) fn finish(self, source: &ImportSource) -> (ImportContents, ImportReport) {
+        let Self {
+            options,
+            now,
+            mut tally,
+            contents: mut imported,
+            check_logs: logs,
+            channel_report: channel_rows,
+            secret_verdict: proof,
+            ..
+        } = self;
         let logs: HashMap<Uuid, CheckLog> = logs.into_values().map(|log| (log.uuid, log)).collect();
         let mut late = Vec::new();
         for project in &mut imported.projects {
             for check in &mut project.checks {
                 let last = logs.get(&check.uuid).and_then(CheckLog::last_flip);
                 if let Some(log) = logs.get(&check.uuid) {
-                    log.count(options.logs, &mut tally);
+                    log.tally_pings(options.logs, &mut tally);
                 }
                 let state = &mut check.state;
                 state.changed = last.map_or(check.created, |flip| flip.at);
-                state.telling = telling(state.status, last, now);
+                state.notification = initial_notification_state(state.status, last, now);
                 imported.newest = imported.newest.max(state.last_ping).max(state.run.map(|run| run.start));
                 if state.deadline(&check.settings).is_some_and(|deadline| deadline <= now) {
-                    let name = check.settings.called(check.uuid);
-                    late.push(LateRow { project: project.name.as_str().to_owned(), name });
+                    let name = check.settings.display_name(check.uuid);
+                    late.push(LateCheck { project: project.name.as_str().to_owned(), name });
                 }
             }
         }
-        badges(&imported, proof, &mut tally);
-        let ServeFlags { flags: serve_flags, mut advice } = environment::serve(&options.environment);
+        tally_badges(&imported, proof, &mut tally);
+        let ServeFlags { flags: serve_flags, mut advice } = environment::serve_flags(&options.environment);
         advice.splice(..0, proof.advice());
-        let mut remarks = Remarks { newest: imported.newest, late, serve_flags, advice, ..Remarks::default() };
-        channel_rows.end(&imported, &mut remarks);
-        (imported, Report::new((source.name(), source.form().name()), tally, remarks))
+        let mut remarks = ReportRemarks { newest: imported.newest, late, serve_flags, advice, ..ReportRemarks::default() };
+        channel_rows.finish(&imported, &mut remarks);
+        (imported, ImportReport::new((source.name(), source.format().name()), tally, remarks))
     }
 }
 
 /// What the old server had told of a check with this status and newest flip, and what is still to be told.
-fn telling(status: Status, last: Option<LastFlip>, now: Moment) -> Telling {
-    match (status, last.filter(|flip| !flip.is_told)) {
+fn initial_notification_state(status: Status, last: Option<LastFlip>, now: Timestamp) -> NotificationState {
+    match (status, last.filter(|flip| !flip.is_notified)) {
         // That it was down is told, that it is up again is not.
-        (Status::Up, Some(LastFlip { from: Status::Down, .. })) => Telling::Told,
+        (Status::Up, Some(LastFlip { from: Status::Down, .. })) => NotificationState::Notified,
         // What a job has reported is told at once; who was silent gets a chance.
-        (Status::Down, Some(LastFlip { cause: Cause::Fail, .. })) => Telling::Due { at: now, held: Held::Failures },
-        (Status::Down, Some(_)) => Telling::Due { at: now, held: Held::Away },
-        (Status::Down, None) => Telling::Told,
-        _ => Telling::Quiet,
+        (Status::Down, Some(LastFlip { cause: FlipCause::Fail, .. })) => {
+            NotificationState::Pending { at: now, reason: HoldReason::BelowThreshold }
+        }
+        (Status::Down, Some(_)) => NotificationState::Pending { at: now, reason: HoldReason::ServerOutage },
+        (Status::Down, None) => NotificationState::Notified,
+        _ => NotificationState::NotNeeded,
     }
 }
 
 /// Returns what should be known of the settings of a channel that comes along.
-fn warnings(channel: &ImportedChannel) -> impl Iterator<Item = String> {
+fn channel_warnings(channel: &ImportedChannel) -> impl Iterator<Item = String> {
     let warnings = match &channel.settings {
-        ImportedSettings::Whole(settings) => settings.warnings(),
+        ImportedSettings::Complete(settings) => settings.warnings(),
         ImportedSettings::Incomplete { .. } => Vec::new(),
     };
     warnings.into_iter().map(|warning| format!("{:?}: {warning}", channel.name.as_str()))
 }
 
-fn complain(complaints: &mut Vec<Complaint>, complaint: Complaint) {
-    if complaints.len() < MOST_COMPLAINTS {
+fn add_error(complaints: &mut Vec<RowError>, complaint: RowError) {
+    if complaints.len() < MAX_ROW_ERRORS {
         complaints.push(complaint);
     }
 }
 
 /// Counts badge URLs. Those of projects and tags need the secret that signed them.
-fn badges(imported: &Imported, proof: Proof, tally: &mut Tally) {
+fn tally_badges(imported: &ImportContents, proof: SecretVerdict, tally: &mut ImportTally) {
     for project in &imported.projects {
         let own = project.checks.iter().filter(|check| check.badge.is_some()).count() as u64;
-        tally.carried(What::Badges, own);
+        tally.add_carried(ReportedKind::Badges, own);
         let tags: HashSet<&str> = project.checks.iter().flat_map(|check| check.settings.tags.iter()).collect();
         let signed = 1 + tags.len() as u64;
-        match (project.old_badge, proof) {
+        match (project.legacy_badge, proof) {
             (None, _) => {
                 let why = format!(
                     "of project {:?} and its tags: 404, unless --env-file or --secret-key-file give the SECRET_KEY of the old server; \
                      GET /api/v3/badges/ lists the URLs to use in place of them",
                     project.name.as_str()
                 );
-                tally.dropped(What::Badges, signed, why);
+                tally.add_dropped(ReportedKind::Badges, signed, why);
             }
-            (Some(_), Proof::Wrong(_)) => {
-                tally.carried(What::Badges, signed);
-                tally.note(What::Badges, Some(signed), "of projects and tags: 404, unless the old server ran with the given SECRET_KEY");
+            (Some(_), SecretVerdict::Incorrect(_)) => {
+                tally.add_carried(ReportedKind::Badges, signed);
+                tally.add_note(
+                    ReportedKind::Badges,
+                    Some(signed),
+                    "of projects and tags: 404, unless the old server ran with the given SECRET_KEY",
+                );
             }
-            (Some(_), _) => tally.carried(What::Badges, signed),
+            (Some(_), _) => tally.add_carried(ReportedKind::Badges, signed),
         }
     }
 }

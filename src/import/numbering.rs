@@ -6,37 +6,37 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
-use crate::domain::imported::{Imported, ImportedProject};
-use crate::domain::staged::Staged;
+use crate::domain::import_contents::{ImportContents, ImportedProject};
+use crate::domain::import_item::ImportItem;
 use crate::random::Random;
 
 /// How many numbers all of it needs.
-pub fn count(imported: &Imported) -> u64 {
-    imported.projects.iter().map(of_project).sum::<u64>() + imported.users.len() as u64
+pub fn count_ids(imported: &ImportContents) -> u64 {
+    imported.projects.iter().map(count_project_ids).sum::<u64>() + imported.users.len() as u64
 }
 
-fn of_project(project: &ImportedProject) -> u64 {
-    before_checks(project) + project.checks.len() as u64
+fn count_project_ids(project: &ImportedProject) -> u64 {
+    count_ids_before_checks(project) + project.checks.len() as u64
 }
 
-fn before_checks(project: &ImportedProject) -> u64 {
+fn count_ids_before_checks(project: &ImportedProject) -> u64 {
     1 + (project.keys.len() + project.channels.len() + project.windows.len()) as u64
 }
 
 /// The numbers of the checks, by their UUIDs.
-pub fn checks(imported: &Imported, first: u64) -> HashMap<Uuid, CheckId> {
+pub fn check_ids(imported: &ImportContents, first: u64) -> HashMap<Uuid, CheckId> {
     let mut numbers = HashMap::with_capacity(imported.projects.iter().map(|project| project.checks.len()).sum());
     let mut next = first;
     for project in &imported.projects {
-        let number = next + before_checks(project);
+        let number = next + count_ids_before_checks(project);
         numbers.extend((number..).zip(&project.checks).map(|(number, check)| (check.uuid, CheckId(number))));
-        next += of_project(project);
+        next += count_project_ids(project);
     }
     numbers
 }
 
 /// All of it with numbers from the first on. UUIDs that the source does not have are drawn.
-pub fn staged(imported: Imported, first: u64, random: &Random) -> Vec<Staged> {
+pub fn number_items(imported: ImportContents, first: u64, random: &Random) -> Vec<ImportItem> {
     let mut staged = Vec::new();
     let mut next = first..;
     let mut number = || next.next().unwrap_or(u64::MAX);
@@ -44,17 +44,17 @@ pub fn staged(imported: Imported, first: u64, random: &Random) -> Vec<Staged> {
         let (keys, channels) = (std::mem::take(&mut project.keys), std::mem::take(&mut project.channels));
         let (windows, checks) = (std::mem::take(&mut project.windows), std::mem::take(&mut project.checks));
         let id = ProjectId(number());
-        staged.push(Staged::Project { id, project: Box::new(project) });
-        staged.extend(keys.into_iter().map(|key| Staged::Key { id: KeyId(number()), project: id, key }));
-        staged.extend(channels.into_iter().map(|channel| Staged::Channel {
+        staged.push(ImportItem::Project { id, project: Box::new(project) });
+        staged.extend(keys.into_iter().map(|key| ImportItem::Key { id: KeyId(number()), project: id, key }));
+        staged.extend(channels.into_iter().map(|channel| ImportItem::Channel {
             id: ChannelId(number()),
             project: id,
             channel: channel.into(),
         }));
         let windows = windows.into_iter().map(|window| (WindowId(number()), Box::new(window)));
-        staged.extend(windows.map(|(window_id, window)| Staged::Window { id: window_id, project: id, window }));
+        staged.extend(windows.map(|(window_id, window)| ImportItem::Window { id: window_id, project: id, window }));
         let checks = checks.into_iter().map(|check| (CheckId(number()), check));
-        staged.extend(checks.map(|(check_id, check)| Staged::Check {
+        staged.extend(checks.map(|(check_id, check)| ImportItem::Check {
             id: check_id,
             project: id,
             badge: random.uuid(),
@@ -62,7 +62,7 @@ pub fn staged(imported: Imported, first: u64, random: &Random) -> Vec<Staged> {
         }));
     }
     let users = imported.users.into_iter().map(|user| (UserId(number()), user));
-    staged.extend(users.map(|(id, user)| Staged::User { id, uuid: user.uuid.unwrap_or_else(|| random.uuid()), user: user.into() }));
+    staged.extend(users.map(|(id, user)| ImportItem::User { id, uuid: user.uuid.unwrap_or_else(|| random.uuid()), user: user.into() }));
     staged
 }
 

@@ -6,20 +6,20 @@ use std::net::IpAddr;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::domain::imported::ImportedProject;
-use crate::domain::moment::Moment;
-use crate::domain::words::count;
-use crate::engine::command::stage::Lost;
+use crate::domain::formatting::format_count;
+use crate::domain::import_contents::ImportedProject;
+use crate::domain::timestamp::Timestamp;
+use crate::engine::command::import::LocalChanges;
 
 /// Names that a line lists, and reasons that a count has: see [limits](crate::docs::limits).
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 /// Names of checks that a line about a channel has.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED_CHECKS: usize = 5;
 
 /// Kinds of things, in the order in which they are shown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum What {
+pub(super) enum ReportedKind {
     Projects,
     Users,
     Checks,
@@ -33,7 +33,7 @@ pub(super) enum What {
     Badges,
 }
 
-impl What {
+impl ReportedKind {
     fn name(self) -> &'static str {
         match self {
             Self::Projects => "projects",
@@ -53,17 +53,17 @@ impl What {
 
 /// How many things of one kind there are, and what becomes of them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-struct Count {
+struct ReportedCount {
     source: u64,
     carried: u64,
     changed: u64,
     dropped: u64,
-    notes: Vec<Note>,
+    notes: Vec<ReportedNote>,
 }
 
 /// Something to know of things of one kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-struct Note {
+struct ReportedNote {
     /// Of how many; `None`: of the one that is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
@@ -72,43 +72,43 @@ struct Note {
 
 /// Counts what becomes of things.
 #[derive(Default)]
-pub(super) struct Tally(BTreeMap<What, Count>);
+pub(super) struct ImportTally(BTreeMap<ReportedKind, ReportedCount>);
 
-impl Tally {
-    fn of(&mut self, what: What) -> &mut Count {
+impl ImportTally {
+    fn count_mut(&mut self, what: ReportedKind) -> &mut ReportedCount {
         self.0.entry(what).or_default()
     }
 
     /// So many come as they are.
-    pub(super) fn carried(&mut self, what: What, count: u64) {
-        let of = self.of(what);
+    pub(super) fn add_carried(&mut self, what: ReportedKind, count: u64) {
+        let of = self.count_mut(what);
         of.source += count;
         of.carried += count;
     }
 
     /// Of those that come, so many are different here.
-    pub(super) fn changed(&mut self, what: What, count: u64) {
-        self.of(what).changed += count;
+    pub(super) fn add_changed(&mut self, what: ReportedKind, count: u64) {
+        self.count_mut(what).changed += count;
     }
 
     /// So many do not come.
-    pub(super) fn dropped(&mut self, what: What, count: u64, why: impl Into<String>) {
-        let of = self.of(what);
+    pub(super) fn add_dropped(&mut self, what: ReportedKind, count: u64, why: impl Into<String>) {
+        let of = self.count_mut(what);
         of.source += count;
         of.dropped += count;
-        self.note(what, Some(count), why);
+        self.add_note(what, Some(count), why);
     }
 
     /// Says something of so many, or of one that is named.
-    pub(super) fn note(&mut self, what: What, count: Option<u64>, text: impl Into<String>) {
-        let (text, notes) = (text.into(), &mut self.of(what).notes);
-        let is_full = notes.len() >= MOST_LISTED;
+    pub(super) fn add_note(&mut self, what: ReportedKind, count: Option<u64>, text: impl Into<String>) {
+        let (text, notes) = (text.into(), &mut self.count_mut(what).notes);
+        let is_full = notes.len() >= MAX_LISTED;
         match notes.iter_mut().find(|note| note.text == text) {
             _ if count == Some(0) => {}
             Some(note) => note.count = note.count.zip(count).map(|(old, new)| old + new),
-            None if !is_full => notes.push(Note { count, text }),
-            None => match notes.get_mut(MOST_LISTED) {
-                None => notes.push(Note { count: Some(1), text: "more, not listed here".into() }),
+            None if !is_full => notes.push(ReportedNote { count, text }),
+            None => match notes.get_mut(MAX_LISTED) {
+                None => notes.push(ReportedNote { count: Some(1), text: "more, not listed here".into() }),
                 Some(rest) => rest.count = rest.count.map(|rest| rest + 1),
             },
         }
@@ -116,7 +116,7 @@ impl Tally {
 }
 
 #[cfg(test)]
-impl Tally {
+impl ImportTally {
     /// What has been counted, as programs see it.
     pub(super) fn json(&self) -> serde_json::Value {
         serde_json::to_value(&self.0).unwrap()
@@ -125,7 +125,7 @@ impl Tally {
 
 /// A channel that something is to be said of.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(super) struct ChannelRow {
+pub(super) struct ReportedChannel {
     pub(super) project: String,
     pub(super) uuid: Uuid,
     pub(super) name: String,
@@ -135,41 +135,41 @@ pub(super) struct ChannelRow {
     pub(super) remarks: Vec<String>,
 }
 
-impl ChannelRow {
+impl ReportedChannel {
     pub(super) fn new(project: &ImportedProject, uuid: Uuid, name: &str, kind: &str, remarks: Vec<String>) -> Self {
         let (project, name) = (project.name.as_str().to_owned(), name.to_owned());
         Self { project, uuid, name, kind: kind.to_owned(), checks: Vec::new(), remarks }
     }
 
     /// Names the channel with its project and its checks.
-    fn named(&self) -> String {
-        let names: Vec<_> = self.checks.iter().take(MOST_NAMED).map(|name| format!("{name:?}")).collect();
+    fn description(&self) -> String {
+        let names: Vec<_> = self.checks.iter().take(MAX_NAMED_CHECKS).map(|name| format!("{name:?}")).collect();
         let more = self.checks.len() - names.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let checks = match names.is_empty() {
             true => "no check".to_owned(),
-            false => format!("{} ({}{more})", count(self.checks.len(), "check"), names.join(", ")),
+            false => format!("{} ({}{more})", format_count(self.checks.len(), "check"), names.join(", ")),
         };
         format!("{} {:?} of project {:?}, for {checks}", self.kind, self.name, self.project)
     }
 
     /// A line that names it with its UUID, and one for each remark.
     fn lines(&self) -> impl Iterator<Item = String> + '_ {
-        let first = format!("  {}: {}", self.named(), self.uuid);
+        let first = format!("  {}: {}", self.description(), self.uuid);
         std::iter::once(first).chain(self.remarks.iter().map(|remark| format!("    {remark}")))
     }
 }
 
 /// A channel that something is missing of.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(super) struct IncompleteRow {
+pub(super) struct IncompleteChannel {
     #[serde(flatten)]
-    pub(super) channel: ChannelRow,
+    pub(super) channel: ReportedChannel,
     /// Keys that have to be set. Without any, the channel only has to be enabled.
     pub(super) lacks: Vec<&'static str>,
 }
 
-impl IncompleteRow {
+impl IncompleteChannel {
     fn lines(&self) -> Vec<String> {
         let sets: String = self.lacks.iter().map(|key| format!(" --set {key}=…")).collect();
         let Self { channel, .. } = self;
@@ -177,7 +177,7 @@ impl IncompleteRow {
             "" => format!("overdue channel enable {}", channel.uuid),
             sets => format!("overdue channel set {} --keep{sets}", channel.uuid),
         };
-        let mut lines = vec![format!("  {}: {command}", channel.named())];
+        let mut lines = vec![format!("  {}: {command}", channel.description())];
         lines.extend(channel.remarks.iter().map(|remark| format!("    {remark}")));
         lines
     }
@@ -185,46 +185,46 @@ impl IncompleteRow {
 
 /// A channel that reaches addresses of this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(super) struct LocalRow {
+pub(super) struct LocalChannel {
     #[serde(flatten)]
-    pub(super) channel: ChannelRow,
+    pub(super) channel: ReportedChannel,
     pub(super) addresses: Vec<IpAddr>,
 }
 
 /// A check that is late.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(super) struct LateRow {
+pub(super) struct LateCheck {
     pub(super) project: String,
     pub(super) name: String,
 }
 
 /// What becomes of everything in a source.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Report {
-    source: SourceRow,
+pub struct ImportReport {
+    source: ReportSource,
     #[serde(skip_serializing_if = "Option::is_none")]
     newest: Option<String>,
-    counts: BTreeMap<What, Count>,
-    incomplete: Vec<IncompleteRow>,
+    counts: BTreeMap<ReportedKind, ReportedCount>,
+    incomplete: Vec<IncompleteChannel>,
     /// Channels whose settings were changed without a loss.
-    converted: Vec<ChannelRow>,
+    converted: Vec<ReportedChannel>,
     /// Channels that stay behind.
-    dropped_channels: Vec<ChannelRow>,
+    dropped_channels: Vec<ReportedChannel>,
     /// Channels that need `--outbound-allow`.
-    local: Vec<LocalRow>,
+    local: Vec<LocalChannel>,
     /// Channels that run commands here.
-    shell: Vec<ChannelRow>,
-    late: Vec<LateRow>,
+    shell: Vec<ReportedChannel>,
+    late: Vec<LateCheck>,
     /// Flags of `overdue serve` that stand for what the old server was configured with.
     serve_flags: Vec<String>,
     advice: Vec<String>,
     /// What a dry run has found at the server; `None`: it was not asked.
-    here: Option<HereRow>,
+    here: Option<ReplacementSummary>,
 }
 
 /// What of an earlier import is there already.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-struct HereRow {
+struct ReplacementSummary {
     /// Projects that were imported before, whose place is taken.
     replaced: usize,
     /// Checks of these that were pinged or changed since.
@@ -234,33 +234,33 @@ struct HereRow {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-struct SourceRow {
+struct ReportSource {
     name: String,
     form: &'static str,
 }
 
 /// What a report says beside its counts.
 #[derive(Default)]
-pub(super) struct Remarks {
-    pub(super) newest: Option<Moment>,
-    pub(super) incomplete: Vec<IncompleteRow>,
-    pub(super) converted: Vec<ChannelRow>,
-    pub(super) dropped_channels: Vec<ChannelRow>,
-    pub(super) local: Vec<LocalRow>,
-    pub(super) shell: Vec<ChannelRow>,
-    pub(super) late: Vec<LateRow>,
+pub(super) struct ReportRemarks {
+    pub(super) newest: Option<Timestamp>,
+    pub(super) incomplete: Vec<IncompleteChannel>,
+    pub(super) converted: Vec<ReportedChannel>,
+    pub(super) dropped_channels: Vec<ReportedChannel>,
+    pub(super) local: Vec<LocalChannel>,
+    pub(super) shell: Vec<ReportedChannel>,
+    pub(super) late: Vec<LateCheck>,
     pub(super) serve_flags: Vec<String>,
     pub(super) advice: Vec<String>,
 }
 
-impl Report {
+impl ImportReport {
     /// `source`: what it is called, and the word for what it is.
-    pub(super) fn new((name, form): (&str, &'static str), tally: Tally, remarks: Remarks) -> Self {
-        let Remarks { newest, incomplete, converted, dropped_channels, local, shell, late, serve_flags, advice } = remarks;
-        let source = SourceRow { name: name.to_owned(), form };
+    pub(super) fn new((name, form): (&str, &'static str), tally: ImportTally, remarks: ReportRemarks) -> Self {
+        let ReportRemarks { newest, incomplete, converted, dropped_channels, local, shell, late, serve_flags, advice } = remarks;
+        let source = ReportSource { name: name.to_owned(), form };
         let newest = newest.map(|newest| {
             let mut text = String::new();
-            newest.write_seconds(&mut text);
+            newest.write_rfc3339_secs(&mut text);
             text
         });
         Self {
@@ -280,8 +280,8 @@ impl Report {
     }
 
     /// Beside what there is already: it takes the place of so many projects, and what was done in these is lost.
-    pub fn beside(self, replaced: usize, Lost { checks, pings }: Lost) -> Self {
-        Self { here: Some(HereRow { replaced, lost_checks: checks, lost_pings: pings }), ..self }
+    pub fn with_replacement(self, replaced: usize, LocalChanges { checks, pings }: LocalChanges) -> Self {
+        Self { here: Some(ReplacementSummary { replaced, lost_checks: checks, lost_pings: pings }), ..self }
     }
 
     /// The report for people. Names in it are those of others: it is cleaned where it goes to a terminal.
@@ -289,9 +289,10 @@ impl Report {
         let heading = [String::new(), "source".into(), "carried".into(), "changed".into(), "dropped".into()];
         let mut rows = vec![(heading, Vec::new())];
         for (what, count) in &self.counts {
-            let cells = [what.name().into()].into_iter().chain([count.source, count.carried, count.changed, count.dropped].map(grouped));
+            let cells =
+                [what.name().into()].into_iter().chain([count.source, count.carried, count.changed, count.dropped].map(group_thousands));
             let notes = count.notes.iter().map(|note| match note.count {
-                Some(count) => format!("{} {}", grouped(count), note.text),
+                Some(count) => format!("{} {}", group_thousands(count), note.text),
                 None => note.text.clone(),
             });
             rows.push((
@@ -315,16 +316,16 @@ impl Report {
             lines.push(format!("{line}  {}", notes.first().map_or("", String::as_str)).trim_end().to_owned());
             lines.extend(notes.iter().skip(1).map(|note| format!("{indent}  {note}")));
         }
-        lines.extend(self.remarks());
+        lines.extend(self.remark_lines());
         lines
     }
 
-    fn remarks(&self) -> Vec<String> {
+    fn remark_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.incomplete.is_empty() {
-            let channels = count(self.incomplete.len(), "channel");
+            let channels = format_count(self.incomplete.len(), "channel");
             lines.push(format!("{channels} without all settings, disabled unless given them or enabled here before:"));
-            lines.extend(self.incomplete.iter().flat_map(IncompleteRow::lines));
+            lines.extend(self.incomplete.iter().flat_map(IncompleteChannel::lines));
         }
         for (what, rows) in [
             ("not brought", &self.dropped_channels),
@@ -332,8 +333,8 @@ impl Report {
             ("running commands here once the server is started with --allow-shell, so read them first", &self.shell),
         ] {
             if !rows.is_empty() {
-                lines.push(format!("{what}, {}:", count(rows.len(), "channel")));
-                lines.extend(rows.iter().flat_map(ChannelRow::lines));
+                lines.push(format!("{what}, {}:", format_count(rows.len(), "channel")));
+                lines.extend(rows.iter().flat_map(ReportedChannel::lines));
             }
         }
         if !self.local.is_empty() {
@@ -341,43 +342,43 @@ impl Report {
             addresses.sort_unstable();
             addresses.dedup();
             let flags: String = addresses.iter().map(|address| format!(" --outbound-allow {address}")).collect();
-            let channels = count(self.local.len(), "channel");
+            let channels = format_count(self.local.len(), "channel");
             lines.push(format!("to addresses of this machine, which imported channels reach only with overdue serve{flags}, {channels}:"));
             lines.extend(self.local.iter().flat_map(|row| row.channel.lines()));
         }
         if !self.late.is_empty() {
-            let names: Vec<_> = self.late.iter().take(MOST_LISTED).map(|check| check.name.as_str()).collect();
+            let names: Vec<_> = self.late.iter().take(MAX_LISTED).map(|check| check.name.as_str()).collect();
             let more = self.late.len() - names.len();
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let verb = if self.late.len() == 1 { "is" } else { "are" };
-            lines.push(format!("{} {verb} late by now: {}{more}", count(self.late.len(), "check"), names.join(", ")));
+            lines.push(format!("{} {verb} late by now: {}{more}", format_count(self.late.len(), "check"), names.join(", ")));
         }
         lines.extend(self.newest.iter().map(|newest| format!("the latest thing in it is of {newest}")));
         if !self.serve_flags.is_empty() {
             lines.push(format!("what the old server was configured with: overdue serve {}", self.serve_flags.join(" ")));
         }
         lines.extend(self.advice.iter().cloned());
-        lines.extend(self.here.as_ref().map(HereRow::line));
+        lines.extend(self.here.as_ref().map(ReplacementSummary::sentence));
         lines
     }
 }
 
-impl HereRow {
-    fn line(&self) -> String {
+impl ReplacementSummary {
+    fn sentence(&self) -> String {
         let Self { replaced, lost_checks: checks, lost_pings: pings } = *self;
-        let lost = Lost { checks, pings };
+        let lost = LocalChanges { checks, pings };
         let of = match replaced {
             0 => return "nothing of what is here is in its way".into(),
             1 => "1 project that was imported before".into(),
-            _ => format!("{} that were imported before", count(replaced, "project")),
+            _ => format!("{} that were imported before", format_count(replaced, "project")),
         };
-        let loss = if lost == Lost::default() { String::new() } else { format!("; {lost}: that would be lost") };
+        let loss = if lost == LocalChanges::default() { String::new() } else { format!("; {lost}: that would be lost") };
         format!("it would take the place of {of}{loss}")
     }
 }
 
 /// A number with commas between thousands.
-fn grouped(number: u64) -> String {
+fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -396,26 +397,26 @@ mod tests {
     #[test]
     fn thousands_are_set_apart() {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (123_456, "123,456"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(number), text);
+            assert_eq!(group_thousands(number), text);
         }
     }
 
     #[test]
     fn reasons_are_counted_and_bounded() {
-        let mut tally = Tally::default();
-        tally.carried(What::Pings, 5);
-        tally.changed(What::Pings, 2);
-        tally.dropped(What::Pings, 1, "old");
-        tally.dropped(What::Pings, 2, "old");
-        tally.dropped(What::Pings, 0, "never");
-        let count = &tally.0[&What::Pings];
+        let mut tally = ImportTally::default();
+        tally.add_carried(ReportedKind::Pings, 5);
+        tally.add_changed(ReportedKind::Pings, 2);
+        tally.add_dropped(ReportedKind::Pings, 1, "old");
+        tally.add_dropped(ReportedKind::Pings, 2, "old");
+        tally.add_dropped(ReportedKind::Pings, 0, "never");
+        let count = &tally.0[&ReportedKind::Pings];
         assert_eq!((count.source, count.carried, count.changed, count.dropped), (8, 5, 2, 3));
-        assert_eq!(count.notes, [Note { count: Some(3), text: "old".into() }]);
+        assert_eq!(count.notes, [ReportedNote { count: Some(3), text: "old".into() }]);
         for name in 0..100 {
-            tally.note(What::Projects, None, format!("project {name}"));
+            tally.add_note(ReportedKind::Projects, None, format!("project {name}"));
         }
-        let notes = &tally.0[&What::Projects].notes;
-        assert_eq!(notes.len(), MOST_LISTED + 1);
-        assert_eq!(notes.last(), Some(&Note { count: Some(80), text: "more, not listed here".into() }));
+        let notes = &tally.0[&ReportedKind::Projects].notes;
+        assert_eq!(notes.len(), MAX_LISTED + 1);
+        assert_eq!(notes.last(), Some(&ReportedNote { count: Some(80), text: "more, not listed here".into() }));
     }
 }

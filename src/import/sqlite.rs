@@ -11,20 +11,20 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
-use super::Visit;
-use super::rows::{LONGEST_ROW, Row, Table, Value};
+use super::RowVisitor;
+use super::source_row::{MAX_ROW_BYTES, SourceRow, SourceTable, SourceValue};
 
 /// How many rows are read between two looks at how far that is.
-const ROWS_AT_ONCE: u64 = 256;
+const ROWS_PER_PROGRESS: u64 = 256;
 
 /// Bytes that a row takes at least: its size, its number, a column and its place in the page.
-const LEAST_ROW: usize = 5;
+const MIN_ROW_BYTES: usize = 5;
 
 /// How long a change that is being written is waited for.
-const BUSY: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where a file says that changes lie in a log beside it, and the value that says so (the format's section 1.3.3).
-const VERSION_AT: u64 = 19;
-const WITH_LOG: u8 = 2;
+const WRITE_VERSION_OFFSET: u64 = 19;
+const WAL_VERSION: u8 = 2;
 
 /// Keeps others from changing a database that they have open.
 pub(super) struct ReadLock(#[allow(dead_code, reason = "it is held")] Connection);
@@ -32,15 +32,15 @@ pub(super) struct ReadLock(#[allow(dead_code, reason = "it is held")] Connection
 impl ReadLock {
     /// Takes the lock; `None`: that would write beside the file, or cannot be done. It holds until the file is closed by anybody in this
     /// process, as locks of files do.
-    pub(super) fn take(path: &Path) -> Option<Self> {
+    pub(super) fn acquire(path: &Path) -> Option<Self> {
         let mut version = [0];
-        File::open(path).and_then(|file| file.read_exact_at(&mut version, VERSION_AT)).ok()?;
-        if version == [WITH_LOG] {
+        File::open(path).and_then(|file| file.read_exact_at(&mut version, WRITE_VERSION_OFFSET)).ok()?;
+        if version == [WAL_VERSION] {
             return None;
         }
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX).ok()?;
-        connection.busy_timeout(BUSY).ok()?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_ROW as i32).ok()?;
+        connection.busy_timeout(BUSY_TIMEOUT).ok()?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES as i32).ok()?;
         connection.execute_batch("PRAGMA trusted_schema = OFF; BEGIN").ok()?;
         connection.query_row("PRAGMA schema_version", [], |_| Ok(())).ok()?;
         Some(Self(connection))
@@ -48,13 +48,13 @@ impl ReadLock {
 }
 
 /// A database that is read at one moment of its life.
-pub(super) struct Database {
+pub(super) struct SqliteDatabase {
     connection: Connection,
     /// Bytes of its pages.
-    bytes: usize,
+    total_bytes: usize,
 }
 
-impl Database {
+impl SqliteDatabase {
     /// Opens a file that nobody else uses. What lies beside it, a log or a journal, is taken into account. From then on the files may be
     /// removed.
     ///
@@ -63,31 +63,34 @@ impl Database {
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let opened = || {
             let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-            connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_ROW as i32)?;
+            connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES as i32)?;
             // Nothing in the file may run functions or name places outside of it.
             connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON; BEGIN")?;
             let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
             let bytes = pragma("page_count")?.saturating_mul(pragma("page_size")?);
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-            Ok(Self { connection, bytes: usize::try_from(bytes).unwrap_or(usize::MAX) })
+            Ok(Self { connection, total_bytes: usize::try_from(bytes).unwrap_or(usize::MAX) })
         };
-        opened().map_err(told)
+        opened().map_err(error_text)
     }
 
     /// Reads the tables that are wanted.
     ///
     /// # Errors
     /// When the file is damaged, or there is something else where a table should be.
-    pub(super) fn read(&self, visit: &mut dyn Visit) -> Result<(), String> {
-        for table in Table::OBJECTS.into_iter().chain(Table::LOGS).filter(|table| visit.wants(*table)).collect::<Vec<_>>() {
-            if self.is_there(table)? && self.rows(table, visit).map_err(|error| format!("{}: {}", table.name(), told(error)))?.is_break() {
+    pub(super) fn read_tables(&self, visit: &mut dyn RowVisitor) -> Result<(), String> {
+        for table in SourceTable::OBJECTS.into_iter().chain(SourceTable::LOGS).filter(|table| visit.wants_table(*table)).collect::<Vec<_>>()
+        {
+            if self.has_table(table)?
+                && self.read_rows(table, visit).map_err(|error| format!("{}: {}", table.name(), error_text(error)))?.is_break()
+            {
                 break;
             }
         }
         Ok(())
     }
 
-    fn is_there(&self, table: Table) -> Result<bool, String> {
+    fn has_table(&self, table: SourceTable) -> Result<bool, String> {
         let found = self.connection.query_row("SELECT type, rootpage FROM sqlite_schema WHERE name = ?1", [table.name()], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
         });
@@ -96,80 +99,81 @@ impl Database {
             Ok((kind, page)) if kind == "table" && page > 0 => Ok(true),
             Ok(_) => Err(format!("{} is not a plain table", table.name())),
             Err(rusqlite::Error::QueryReturnedNoRows) => Ok(false),
-            Err(error) => Err(told(error)),
+            Err(error) => Err(error_text(error)),
         }
     }
 
-    fn rows(&self, table: Table, visit: &mut dyn Visit) -> rusqlite::Result<ControlFlow<()>> {
+    fn read_rows(&self, table: SourceTable, visit: &mut dyn RowVisitor) -> rusqlite::Result<ControlFlow<()>> {
         // Pages that are damaged may name each other again and again. A text may have more bytes than its form in UTF-16.
-        let mut left = self.bytes.saturating_mul(2);
+        let mut left = self.total_bytes.saturating_mul(2);
         let mut statement = self.connection.prepare(&format!("SELECT * FROM {}", table.name()))?;
-        let columns = self.columns(table)?;
+        let columns = self.column_names(table)?;
         if columns.len() != statement.column_count() {
-            return Err(damaged("it is damaged: a table has other columns than it says"));
+            return Err(damage_error("it is damaged: a table has other columns than it says"));
         }
         let mut rows = statement.query([])?;
         let mut read = 0_u64;
         while let Some(row) = rows.next()? {
-            let values = (0..columns.len()).map(|column| Ok(value(row.get_ref(column)?))).collect::<rusqlite::Result<Vec<_>>>()?;
-            let size = values.iter().map(length).sum::<usize>() + LEAST_ROW;
-            left = left.checked_sub(size).ok_or_else(|| damaged("it is damaged: there are more rows than fit into the file"))?;
-            if visit.row(Row::new(table, Rc::clone(&columns), values)).is_break() {
+            let values =
+                (0..columns.len()).map(|column| Ok(to_source_value(row.get_ref(column)?))).collect::<rusqlite::Result<Vec<_>>>()?;
+            let size = values.iter().map(value_bytes).sum::<usize>() + MIN_ROW_BYTES;
+            left = left.checked_sub(size).ok_or_else(|| damage_error("it is damaged: there are more rows than fit into the file"))?;
+            if visit.visit_row(SourceRow::new(table, Rc::clone(&columns), values)).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             read += 1;
-            if read.is_multiple_of(ROWS_AT_ONCE) {
-                visit.at(read);
+            if read.is_multiple_of(ROWS_PER_PROGRESS) {
+                visit.report_progress(read);
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
     /// The names of its columns. The library would panic at one that is not UTF-8 if it was asked for them.
-    fn columns(&self, table: Table) -> rusqlite::Result<Rc<[Box<str>]>> {
+    fn column_names(&self, table: SourceTable) -> rusqlite::Result<Rc<[Box<str>]>> {
         let mut statement = self.connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
         let mut rows = statement.query([table.name()])?;
         let mut columns = Vec::new();
         while let Some(row) = rows.next()? {
             let name = row.get_ref(0)?.as_bytes().ok().and_then(|name| std::str::from_utf8(name).ok());
-            columns.push(name.ok_or_else(|| damaged("it is damaged: the name of a column is not UTF-8"))?.into());
+            columns.push(name.ok_or_else(|| damage_error("it is damaged: the name of a column is not UTF-8"))?.into());
         }
         Ok(columns.into())
     }
 
     /// How many rows the logs have at most.
-    pub(super) fn log_rows(&self) -> u64 {
-        let count = |table: Table| {
+    pub(super) fn max_log_rows(&self) -> u64 {
+        let count = |table: SourceTable| {
             let sql = format!("SELECT max(id) - min(id) + 1 FROM {}", table.name());
             self.connection.query_row(&sql, [], |row| row.get::<_, Option<i64>>(0)).ok().flatten().and_then(|rows| u64::try_from(rows).ok())
         };
-        Table::LOGS.into_iter().filter_map(count).max().unwrap_or(0)
+        SourceTable::LOGS.into_iter().filter_map(count).max().unwrap_or(0)
     }
 }
 
-fn value(value: ValueRef<'_>) -> Value {
+fn to_source_value(value: ValueRef<'_>) -> SourceValue {
     match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => Value::Integer(number),
-        ValueRef::Text(text) => std::str::from_utf8(text).map_or(Value::Other, |text| Value::Text(text.into())),
-        ValueRef::Blob(bytes) => Value::Bytes(bytes.into()),
-        ValueRef::Real(_) => Value::Other,
+        ValueRef::Null => SourceValue::Null,
+        ValueRef::Integer(number) => SourceValue::Integer(number),
+        ValueRef::Text(text) => std::str::from_utf8(text).map_or(SourceValue::Other, |text| SourceValue::Text(text.into())),
+        ValueRef::Blob(bytes) => SourceValue::Bytes(bytes.into()),
+        ValueRef::Real(_) => SourceValue::Other,
     }
 }
 
-fn length(value: &Value) -> usize {
+fn value_bytes(value: &SourceValue) -> usize {
     match value {
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
-        Value::Null | Value::Flag(_) | Value::Integer(_) | Value::Other => 0,
+        SourceValue::Text(text) => text.len(),
+        SourceValue::Bytes(bytes) => bytes.len(),
+        SourceValue::Null | SourceValue::Bool(_) | SourceValue::Integer(_) | SourceValue::Other => 0,
     }
 }
 
-fn damaged(problem: &str) -> rusqlite::Error {
+fn damage_error(problem: &str) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(problem.to_owned()))
 }
 
-fn told(error: rusqlite::Error) -> String {
+fn error_text(error: rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message,
         error => error.to_string(),

@@ -1,65 +1,72 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use super::rows::Value;
+use super::source_row::SourceValue;
 use super::*;
-use crate::domain::alert::{Held, Telling};
-use crate::domain::imported::{ImportedProject, ImportedSecret, ImportedSettings};
-use crate::domain::project::Secret;
+use crate::domain::alert::{HoldReason, NotificationState};
+use crate::domain::import_contents::{ImportedKeySecret, ImportedProject, ImportedSettings};
+use crate::domain::project::KeySecret;
 use crate::domain::status::Status;
 use crate::random::Random;
 
 /// Keeps all rows, or the first few.
-pub(super) struct Everything {
-    pub(super) rows: Vec<Row>,
+pub(super) struct RowCollector {
+    pub(super) rows: Vec<SourceRow>,
     pub(super) most: usize,
 }
 
-impl Default for Everything {
+impl Default for RowCollector {
     fn default() -> Self {
         Self { rows: Vec::new(), most: usize::MAX }
     }
 }
 
-impl Visit for Everything {
-    fn wants(&self, _: Table) -> bool {
+impl RowVisitor for RowCollector {
+    fn wants_table(&self, _: SourceTable) -> bool {
         true
     }
 
-    fn row(&mut self, row: Row) -> ControlFlow<()> {
+    fn visit_row(&mut self, row: SourceRow) -> ControlFlow<()> {
         self.rows.push(row);
         if self.rows.len() < self.most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    fn at(&mut self, _: u64) {}
+    fn report_progress(&mut self, _: u64) {}
 }
 
 /// A row with these values.
-pub(super) fn row(table: Table, columns: &[&str], values: Vec<Value>) -> Row {
-    Row::new(table, columns.iter().map(|column| Box::from(*column)).collect::<Rc<[_]>>(), values)
+pub(super) fn row(table: SourceTable, columns: &[&str], values: Vec<SourceValue>) -> SourceRow {
+    SourceRow::new(table, columns.iter().map(|column| Box::from(*column)).collect::<Rc<[_]>>(), values)
 }
 
 /// A row of texts, as a dump has it.
-pub(super) fn texts(table: Table, columns: &[(&str, &str)]) -> Row {
-    let (names, values): (Vec<_>, Vec<_>) = columns.iter().map(|(name, value)| (*name, Value::Text((*value).into()))).unzip();
+pub(super) fn texts(table: SourceTable, columns: &[(&str, &str)]) -> SourceRow {
+    let (names, values): (Vec<_>, Vec<_>) = columns.iter().map(|(name, value)| (*name, SourceValue::Text((*value).into()))).unzip();
     row(table, &names, values)
 }
 
-pub(super) const NOW: Moment = Moment::from_secs(1_725_019_200);
+pub(super) const NOW: Timestamp = Timestamp::from_secs(1_725_019_200);
 
 /// What is asked for when nothing is said.
-pub(super) fn options() -> Options {
+pub(super) fn options() -> ImportOptions {
     let (projects, skip, zones) = (Vec::new(), Vec::new(), Vec::new());
-    Options { projects, skip, zones, logs: Logs::All, users: false, environment: Environment::default() }
+    ImportOptions {
+        projects,
+        skipped_checks: skip,
+        timezone_map: zones,
+        logs: PingLogSelection::All,
+        with_users: false,
+        environment: ServerEnvironment::default(),
+    }
 }
 
 const FILES: &[&str] = if cfg!(feature = "sqlite") { &["hc.sqlite", "hc.sql", "hc.json"] } else { &["hc.sql", "hc.json"] };
 
-fn looked(file: &str, options: &Options) -> Result<(Imported, serde_json::Value), ImportError> {
+fn looked(file: &str, options: &ImportOptions) -> Result<(ImportContents, serde_json::Value), ImportError> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks").join(file);
-    let mut source = Source::open(&path, &Random::System).unwrap();
+    let mut source = ImportSource::open(&path, &Random::System).unwrap();
     let mut told = Vec::new();
-    let (imported, report) = look(&mut source, options, NOW, &mut |progress| told.push(progress))?;
+    let (imported, report) = dry_run(&mut source, options, NOW, &mut |progress| told.push(progress))?;
     assert!(told.iter().all(|progress| progress.done <= progress.total), "{file}: {told:?}");
     let mut report = serde_json::to_value(&report).unwrap();
     report.as_object_mut().unwrap().remove("source");
@@ -67,7 +74,7 @@ fn looked(file: &str, options: &Options) -> Result<(Imported, serde_json::Value)
 }
 
 /// What was imported, times cut to milliseconds, as dumpdata cuts them.
-fn cut(imported: &Imported) -> String {
+fn cut(imported: &ImportContents) -> String {
     let text = format!("{imported:?}");
     let mut parts = text.split("Moment(");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -80,7 +87,7 @@ fn cut(imported: &Imported) -> String {
 
 #[test]
 fn all_sources_give_the_same() {
-    for options in [options(), Options { users: true, logs: Logs::Heads, ..options() }] {
+    for options in [options(), ImportOptions { with_users: true, logs: PingLogSelection::WithoutBodies, ..options() }] {
         let looked: Vec<_> = FILES.iter().map(|file| looked(file, &options).unwrap()).collect();
         let (first, first_report) = &looked[0];
         for (imported, report) in &looked[1..] {
@@ -89,7 +96,7 @@ fn all_sources_give_the_same() {
     }
 }
 
-fn named<'a>(imported: &'a Imported, name: &str) -> &'a ImportedProject {
+fn named<'a>(imported: &'a ImportContents, name: &str) -> &'a ImportedProject {
     imported.projects.iter().find(|project| project.name.as_str() == name).unwrap()
 }
 
@@ -126,17 +133,17 @@ fn status_times_and_what_was_told_are_those_of_the_source() {
     let states: Vec<_> = home
         .checks
         .iter()
-        .map(|check| (check.settings.name.as_str(), check.state.status, check.state.changed.micros() - start, check.state.telling))
+        .map(|check| (check.settings.name.as_str(), check.state.status, check.state.changed.micros() - start, check.state.notification))
         .collect();
     let (minute, day) = (60_000_000, 86_400_000_000);
     assert_eq!(
         states,
         [
-            ("Backup", Status::Up, minute, Telling::Quiet),
-            ("Router", Status::Down, 60 * day + 7, Telling::Told),
-            ("Unheard", Status::Down, 2 * day, Telling::Due { at: NOW, held: Held::Failures }),
-            ("Running", Status::New, 4 * minute, Telling::Quiet),
-            ("Paused", Status::Paused, 5 * minute, Telling::Quiet),
+            ("Backup", Status::Up, minute, NotificationState::NotNeeded),
+            ("Router", Status::Down, 60 * day + 7, NotificationState::Notified),
+            ("Unheard", Status::Down, 2 * day, NotificationState::Pending { at: NOW, reason: HoldReason::BelowThreshold }),
+            ("Running", Status::New, 4 * minute, NotificationState::NotNeeded),
+            ("Paused", Status::Paused, 5 * minute, NotificationState::NotNeeded),
         ]
     );
     let backup = &home.checks[0];
@@ -153,34 +160,34 @@ fn status_times_and_what_was_told_are_those_of_the_source() {
 fn keys_badges_and_tokens_come_with_the_secrets_of_the_old_server() {
     let file =
         "SECRET_KEY=s3cret\nTELEGRAM_TOKEN=123:abc\nPUSHOVER_API_TOKEN=a\nTWILIO_ACCOUNT=AC1\nTWILIO_AUTH=b\nTWILIO_FROM=+12025550100\n";
-    let with = Options { environment: Environment::parse(file).unwrap(), ..options() };
+    let with = ImportOptions { environment: ServerEnvironment::parse(file).unwrap(), ..options() };
     let (imported, report) = looked("hc.json", &with).unwrap();
     assert_eq!(report["counts"]["api_keys"]["carried"], 3);
     assert_eq!(
         report["incomplete"].as_array().unwrap().iter().map(|channel| channel["kind"].as_str().unwrap()).collect::<Vec<_>>(),
         ["matrix", "whatsapp", "signal", "trello", "github", "apprise"]
     );
-    assert!(!imported.secrets.is_empty() && imported.projects.iter().all(|project| project.old_badge.is_some()));
+    assert!(!imported.secrets.is_empty() && imported.projects.iter().all(|project| project.legacy_badge.is_some()));
     let home = named(&imported, "Home");
     let secrets: Vec<_> = home.keys.iter().map(|key| (&key.secret, &*key.hint)).collect();
     let is = |at: usize, hint: &str| secrets[at].1 == hint;
-    assert!(matches!(secrets[0].0, ImportedSecret::Own(Secret::ReadWrite(_))) && is(0, "AAAA"));
-    assert!(matches!(secrets[1].0, ImportedSecret::Hashed { .. }));
+    assert!(matches!(secrets[0].0, ImportedKeySecret::Native(KeySecret::ReadWrite(_))) && is(0, "AAAA"));
+    assert!(matches!(secrets[1].0, ImportedKeySecret::Legacy { .. }));
     // With the eight characters that the old server shows.
     let hint = secrets[1].1;
     assert!(hint.starts_with("hcr_") && hint.len() == 12, "{hint}");
-    assert!(matches!(secrets[2].0, ImportedSecret::Own(Secret::Ping(_))) && is(2, "kkkk"));
+    assert!(matches!(secrets[2].0, ImportedKeySecret::Native(KeySecret::Ping(_))) && is(2, "kkkk"));
     let settings =
         |kind: &str| home.channels.iter().find(|channel| channel.name.as_str() == format!("my {kind}")).map(|channel| &channel.settings);
-    let Some(ImportedSettings::Whole(telegram)) = settings("telegram") else { panic!() };
+    let Some(ImportedSettings::Complete(telegram)) = settings("telegram") else { panic!() };
     assert_eq!((telegram.get("token"), telegram.get("chat"), telegram.get("thread")), (Some("123:abc"), Some("-1001234567890"), Some("7")));
-    let Some(ImportedSettings::Whole(discord)) = settings("discord") else { panic!() };
+    let Some(ImportedSettings::Complete(discord)) = settings("discord") else { panic!() };
     assert_eq!(discord.get("url"), Some("https://discord.com/api/webhooks/1/abc"));
 }
 
 #[test]
 fn users_come_with_what_they_may_do() {
-    let (imported, report) = looked("hc.sql", &Options { users: true, ..options() }).unwrap();
+    let (imported, report) = looked("hc.sql", &ImportOptions { with_users: true, ..options() }).unwrap();
     let users: Vec<_> = imported
         .users
         .iter()
@@ -200,16 +207,22 @@ fn users_come_with_what_they_may_do() {
 
 #[test]
 fn what_was_not_asked_for_stays_behind_and_what_is_not_there_is_said() {
-    let chosen = |old: &str, new: Option<&str>| Chosen { old: old.into(), new: new.map(|new| ProjectName::parse(new).unwrap()) };
-    let some = Options { projects: vec![chosen("bk", None), chosen("ann@example.org", Some("Ann"))], ..options() };
+    let chosen = |old: &str, new: Option<&str>| ProjectSelection {
+        source_name: old.into(),
+        new_name: new.map(|new| ProjectName::parse(new).unwrap()),
+    };
+    let some = ImportOptions { projects: vec![chosen("bk", None), chosen("ann@example.org", Some("Ann"))], ..options() };
     assert_eq!(looked("hc.sql", &some).unwrap_err().to_string().rsplit(": ").next(), Some("there is no project \"bk\" in it"));
-    let some = Options { projects: vec![chosen("ann@example.org", Some("Ann"))], ..options() };
+    let some = ImportOptions { projects: vec![chosen("ann@example.org", Some("Ann"))], ..options() };
     let (imported, report) = looked("hc.sql", &some).unwrap();
     assert_eq!((imported.projects.len(), imported.projects[0].name.as_str()), (1, "Ann"));
     assert_eq!((&report["counts"]["checks"]["dropped"], &report["counts"]["pings"]["carried"]), (&6.into(), &0.into()));
-    let (imported, report) =
-        looked("hc.sql", &Options { skip: vec!["backup".into(), "Tiny log".into()], logs: Logs::None, ..options() }).unwrap();
+    let (imported, report) = looked(
+        "hc.sql",
+        &ImportOptions { skipped_checks: vec!["backup".into(), "Tiny log".into()], logs: PingLogSelection::None, ..options() },
+    )
+    .unwrap();
     assert_eq!((named(&imported, "Home").checks.len(), &report["counts"]["pings"]["carried"]), (4, &0.into()));
-    let missed = looked("hc.sql", &Options { skip: vec!["nope".into()], ..options() }).unwrap_err();
+    let missed = looked("hc.sql", &ImportOptions { skipped_checks: vec!["nope".into()], ..options() }).unwrap_err();
     assert!(matches!(&missed, ImportError::Source(problem) if problem.ends_with("hc.sql: there is no check \"nope\" in it")), "{missed}");
 }

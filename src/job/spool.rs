@@ -12,21 +12,21 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat}
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use super::report::{PingUrl, Report};
-use crate::domain::moment::Moment;
-use crate::store::access::{is_own, open_own_directory};
+use super::outgoing_ping::{OutgoingPing, PingUrl};
+use crate::domain::timestamp::Timestamp;
+use crate::store::path_access::{is_owned_by_process, open_own_directory};
 
 /// Pings that wait. When there are more, the oldest are dropped.
-const MOST_FILES: usize = 1_000;
+const MAX_FILES: usize = 1_000;
 /// Bytes of all that wait. When there are more, the oldest are dropped.
-const MOST_BYTES: u64 = 32 * 1024 * 1024;
+const MAX_SPOOL_BYTES: u64 = 32 * 1024 * 1024;
 /// Bytes of one: more than a body that is sent.
-const MOST_OF_ONE: u64 = 11 * 1024 * 1024;
+const MAX_PING_BYTES: u64 = 11 * 1024 * 1024;
 /// What a file that was not written whole is left for, in seconds.
-const UNFINISHED_SECS: i64 = 3_600;
+const PARTIAL_MAX_AGE_SECS: i64 = 3_600;
 
-const WAITS: &str = "ping";
-const UNFINISHED: &str = "part";
+const PING_EXTENSION: &str = "ping";
+const PARTIAL_EXTENSION: &str = "part";
 
 /// The directory.
 #[derive(Clone)]
@@ -34,35 +34,35 @@ pub struct Spool(PathBuf);
 
 /// The name of a ping that waits.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name(String);
+pub(super) struct SpoolName(String);
 
-impl Name {
-    fn new(ended: Moment, unique: Uuid) -> Self {
+impl SpoolName {
+    fn new(ended: Timestamp, unique: Uuid) -> Self {
         Self(format!("{:020}-{unique}", ended.micros().max(0)))
     }
 
-    fn file(&self, kind: &str) -> String {
+    fn file_name(&self, kind: &str) -> String {
         format!("{}.{kind}", self.0)
     }
 
     /// When its job ended.
-    pub(super) fn ended(&self) -> Moment {
+    pub(super) fn ended_at(&self) -> Timestamp {
         let micros = self.0.split('-').next().and_then(|micros| micros.parse().ok());
-        Moment::from_micros(micros.unwrap_or_default())
+        Timestamp::from_micros(micros.unwrap_or_default())
     }
 }
 
 /// A ping that was written down, for whoever waits until it is sent.
-pub(super) struct Kept {
-    pub(super) name: Name,
+pub(super) struct SpooledPing {
+    pub(super) name: SpoolName,
     /// Its file, open for as long as somebody wants to know its fate.
     file: File,
 }
 
 /// What has become of a ping that was written down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
-    Waits,
+pub(super) enum SpoolStatus {
+    Waiting,
     /// It was removed: a run has sent it, or told that nobody takes it.
     Sent,
     /// There was no room for it. A run that had begun to send it may have gone on.
@@ -76,8 +76,8 @@ impl Spool {
     }
 
     /// Opens the directory. Refuses one in which others decide what is sent and where files are made.
-    fn open(&self) -> io::Result<Directory> {
-        open_own_directory(&self.0).map(Directory)
+    fn open(&self) -> io::Result<SpoolDirectory> {
+        open_own_directory(&self.0).map(SpoolDirectory)
     }
 
     /// Where it is.
@@ -86,70 +86,76 @@ impl Spool {
     }
 
     /// Writes a ping down. It is on disk when this returns; after an error nothing is left of it.
-    pub(super) fn put(&self, report: &Report, ended: Moment, unique: Uuid) -> io::Result<Kept> {
-        self.put_and_sync(report, ended, unique, File::sync_all)
+    pub(super) fn write(&self, report: &OutgoingPing, ended: Timestamp, unique: Uuid) -> io::Result<SpooledPing> {
+        self.write_and_sync(report, ended, unique, File::sync_all)
     }
 
-    fn put_and_sync(&self, report: &Report, ended: Moment, unique: Uuid, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<Kept> {
+    fn write_and_sync(
+        &self,
+        report: &OutgoingPing,
+        ended: Timestamp,
+        unique: Uuid,
+        sync: impl Fn(&File) -> io::Result<()>,
+    ) -> io::Result<SpooledPing> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let directory = self.open()?;
-        let name = Name::new(ended, unique);
-        let unfinished = name.file(UNFINISHED);
-        let mut file = directory.open_own(&unfinished, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+        let name = SpoolName::new(ended, unique);
+        let unfinished = name.file_name(PARTIAL_EXTENSION);
+        let mut file = directory.open_own_file(&unfinished, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
         let written = [report.url.as_bytes(), b"\n", &report.body].concat();
         let written = file.write_all(&written).and_then(|()| file.sync_data());
-        if let Err(error) = written.and_then(|()| directory.rename(&unfinished, &name.file(WAITS))) {
+        if let Err(error) = written.and_then(|()| directory.rename(&unfinished, &name.file_name(PING_EXTENSION))) {
             directory.remove(&unfinished);
             return Err(error);
         }
         if let Err(error) = sync(&directory.0) {
             // Whoever is told of the error sends the ping at once: the next run is not to send it again.
-            directory.remove(&name.file(WAITS));
+            directory.remove(&name.file_name(PING_EXTENSION));
             return Err(error);
         }
         // The ping is kept, whether or not there is room for it now. The next one tries again.
-        let _ = directory.make_room(&name, ended);
-        Ok(Kept { name, file })
+        let _ = directory.enforce_limits(&name, ended);
+        Ok(SpooledPing { name, file })
     }
 
     /// What waits, the oldest first.
-    pub(super) fn waiting(&self) -> io::Result<Vec<Name>> {
-        self.open()?.names(WAITS)
+    pub(super) fn waiting_names(&self) -> io::Result<Vec<SpoolName>> {
+        self.open()?.names(PING_EXTENSION)
     }
 
     /// What has become of a ping.
-    pub(super) fn fate(&self, kept: &Kept) -> Fate {
-        if self.open().is_ok_and(|directory| directory.length(&kept.name).is_some()) {
-            return Fate::Waits;
+    pub(super) fn status_of(&self, kept: &SpooledPing) -> SpoolStatus {
+        if self.open().is_ok_and(|directory| directory.ping_length(&kept.name).is_some()) {
+            return SpoolStatus::Waiting;
         }
         let is_empty = kept.file.metadata().is_ok_and(|file| file.len() == 0);
-        if is_empty { Fate::Dropped } else { Fate::Sent }
+        if is_empty { SpoolStatus::Dropped } else { SpoolStatus::Sent }
     }
 
     /// The ping of this name; `None` for one that is gone, or that nobody here has written.
-    pub(super) fn read(&self, name: &Name) -> Option<Report> {
+    pub(super) fn read(&self, name: &SpoolName) -> Option<OutgoingPing> {
         let mut bytes = Vec::new();
-        let file = self.open().ok()?.open_own(&name.file(WAITS), OFlags::RDONLY).ok()?;
-        file.take(MOST_OF_ONE).read_to_end(&mut bytes).ok()?;
+        let file = self.open().ok()?.open_own_file(&name.file_name(PING_EXTENSION), OFlags::RDONLY).ok()?;
+        file.take(MAX_PING_BYTES).read_to_end(&mut bytes).ok()?;
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
         let body = bytes.split_off(end + 1);
         bytes.truncate(end);
         let url = String::from_utf8(bytes).ok()?;
         PingUrl::parse(&url).ok()?;
-        Some(Report::new(url, body))
+        Some(OutgoingPing::new(url, body))
     }
 
     /// Removes a ping that was sent, or that nobody takes.
-    pub(super) fn remove(&self, name: &Name) {
+    pub(super) fn remove(&self, name: &SpoolName) {
         // If it stays, it is sent twice, which is better than never.
         if let Ok(directory) = self.open() {
-            directory.remove(&name.file(WAITS));
+            directory.remove(&name.file_name(PING_EXTENSION));
         }
     }
 
     /// The right to send what waits, as long as the file lives; `None` if another run has it.
-    pub(super) fn lock(&self) -> io::Result<Option<File>> {
-        let file = self.open()?.open_own("lock", OFlags::WRONLY | OFlags::CREATE).map_err(|error| {
+    pub(super) fn try_lock(&self) -> io::Result<Option<File>> {
+        let file = self.open()?.open_own_file("lock", OFlags::WRONLY | OFlags::CREATE).map_err(|error| {
             let path = self.0.join("lock");
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         })?;
@@ -162,11 +168,11 @@ impl Spool {
 }
 
 /// The directory, open: what lies in it is named relative to it, so that nobody puts another one in its place between two steps.
-struct Directory(File);
+struct SpoolDirectory(File);
 
-impl Directory {
+impl SpoolDirectory {
     /// Opens a file of this user: no link, and nothing that somebody else has laid there.
-    fn open_own(&self, name: &str, flags: OFlags) -> io::Result<File> {
+    fn open_own_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
         // A pipe would hold up whoever opens it.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR).map_err(|error| match error {
@@ -175,7 +181,7 @@ impl Directory {
         })?;
         let file = File::from(opened);
         let found = file.metadata()?;
-        match (found.is_file(), is_own(&found)) {
+        match (found.is_file(), is_owned_by_process(&found)) {
             (true, true) => Ok(file),
             (true, false) => Err(io::Error::other(format!("it belongs to user {}; remove it", found.uid()))),
             (false, _) => Err(io::Error::other("it is no file; remove it")),
@@ -191,47 +197,47 @@ impl Directory {
     }
 
     /// Bytes of a ping that waits; `None` if there is none of this name.
-    fn length(&self, name: &Name) -> Option<u64> {
-        let found = statat(&self.0, name.file(WAITS), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    fn ping_length(&self, name: &SpoolName) -> Option<u64> {
+        let found = statat(&self.0, name.file_name(PING_EXTENSION), AtFlags::SYMLINK_NOFOLLOW).ok()?;
         u64::try_from(found.st_size).ok()
     }
 
-    fn names(&self, kind: &str) -> io::Result<Vec<Name>> {
+    fn names(&self, kind: &str) -> io::Result<Vec<SpoolName>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
             let entry = entry?;
             let name = entry.file_name().to_str().ok().and_then(|name| name.strip_suffix(kind)?.strip_suffix('.'));
-            names.extend(name.map(|name| Name(name.into())));
+            names.extend(name.map(|name| SpoolName(name.into())));
         }
         names.sort();
         Ok(names)
     }
 
     /// Drops what is too much besides the newcomer, and what was never written whole.
-    fn make_room(&self, newcomer: &Name, now: Moment) -> io::Result<()> {
-        let length = |name: &Name| self.length(name).unwrap_or_default();
+    fn enforce_limits(&self, newcomer: &SpoolName, now: Timestamp) -> io::Result<()> {
+        let length = |name: &SpoolName| self.ping_length(name).unwrap_or_default();
         let (mut files, mut bytes) = (1, length(newcomer));
         // Set back, the clock makes the newcomer the oldest by its name.
-        for name in self.names(WAITS)?.iter().rev().filter(|name| *name != newcomer) {
+        for name in self.names(PING_EXTENSION)?.iter().rev().filter(|name| *name != newcomer) {
             files += 1;
             bytes += length(name);
-            if files > MOST_FILES || bytes > MOST_BYTES {
-                self.drop_unsent(name);
+            if files > MAX_FILES || bytes > MAX_SPOOL_BYTES {
+                self.discard(name);
             }
         }
-        for name in self.names(UNFINISHED)? {
-            if name.ended().plus_secs(UNFINISHED_SECS) < now {
-                self.remove(&name.file(UNFINISHED));
+        for name in self.names(PARTIAL_EXTENSION)? {
+            if name.ended_at().plus_secs(PARTIAL_MAX_AGE_SECS) < now {
+                self.remove(&name.file_name(PARTIAL_EXTENSION));
             }
         }
         Ok(())
     }
 
     /// Empties a file and removes it. That it is empty is how the run that waits for it knows it from one that was sent.
-    fn drop_unsent(&self, name: &Name) {
-        let name = name.file(WAITS);
+    fn discard(&self, name: &SpoolName) {
+        let name = name.file_name(PING_EXTENSION);
         // Another run may have sent it or dropped it, so that it is gone.
-        let _ = self.open_own(&name, OFlags::WRONLY).and_then(|file| file.set_len(0));
+        let _ = self.open_own_file(&name, OFlags::WRONLY).and_then(|file| file.set_len(0));
         self.remove(&name);
     }
 }
@@ -240,16 +246,16 @@ impl Directory {
 mod tests {
     use super::*;
 
-    fn report(url: &str, body: &[u8]) -> Report {
-        Report::new(url.into(), body.into())
+    fn report(url: &str, body: &[u8]) -> OutgoingPing {
+        OutgoingPing::new(url.into(), body.into())
     }
 
-    fn path(spool: &Spool, name: &Name, kind: &str) -> PathBuf {
-        spool.0.join(name.file(kind))
+    fn path(spool: &Spool, name: &SpoolName, kind: &str) -> PathBuf {
+        spool.0.join(name.file_name(kind))
     }
 
     fn bodies(spool: &Spool) -> Vec<usize> {
-        spool.waiting().unwrap().iter().map(|name| spool.read(name).unwrap().body.len()).collect()
+        spool.waiting_names().unwrap().iter().map(|name| spool.read(name).unwrap().body.len()).collect()
     }
 
     #[test]
@@ -258,15 +264,15 @@ mod tests {
         let spool = Spool::new(&directory.path().join("a/b"));
         for (secs, body) in [(9, &b"x"[..]), (10, b"\xff\n\n"), (2, b"")] {
             spool
-                .put(&report("http://a/ping/u/0?rid=1", body), Moment::from_secs(secs), Uuid::from_u128(secs.unsigned_abs().into()))
+                .write(&report("http://a/ping/u/0?rid=1", body), Timestamp::from_secs(secs), Uuid::from_u128(secs.unsigned_abs().into()))
                 .unwrap();
         }
-        let names = spool.waiting().unwrap();
-        assert_eq!(names.iter().map(|name| name.ended().secs()).collect::<Vec<_>>(), [2, 9, 10]);
+        let names = spool.waiting_names().unwrap();
+        assert_eq!(names.iter().map(|name| name.ended_at().secs()).collect::<Vec<_>>(), [2, 9, 10]);
         let last = spool.read(&names[2]).unwrap();
         assert_eq!((last.url.as_str(), &last.body[..]), ("http://a/ping/u/0?rid=1", &b"\xff\n\n"[..]));
         let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;
-        assert_eq!((mode(spool.0.clone()), mode(path(&spool, &names[0], WAITS))), (0o700, 0o600));
+        assert_eq!((mode(spool.0.clone()), mode(path(&spool, &names[0], PING_EXTENSION))), (0o700, 0o600));
         spool.remove(&names[0]);
         assert!(spool.read(&names[0]).is_none() && spool.read(&names[1]).is_some());
     }
@@ -275,19 +281,20 @@ mod tests {
     fn no_more_wait_than_there_is_room_for() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
-        let name = |number: usize| Name::new(Moment::from_secs(number as i64 * UNFINISHED_SECS), Uuid::nil());
-        let put = |number: usize, length: usize| spool.put(&report("http://a/u", &vec![b'x'; length]), name(number).ended(), Uuid::nil());
+        let name = |number: usize| SpoolName::new(Timestamp::from_secs(number as i64 * PARTIAL_MAX_AGE_SECS), Uuid::nil());
+        let put =
+            |number: usize, length: usize| spool.write(&report("http://a/u", &vec![b'x'; length]), name(number).ended_at(), Uuid::nil());
         put(0, 0).unwrap();
-        std::fs::write(path(&spool, &name(0), UNFINISHED), b"half").unwrap();
-        for number in 1..MOST_FILES {
-            std::fs::write(path(&spool, &name(number), WAITS), format!("http://a/u\n{}", "x".repeat(number))).unwrap();
+        std::fs::write(path(&spool, &name(0), PARTIAL_EXTENSION), b"half").unwrap();
+        for number in 1..MAX_FILES {
+            std::fs::write(path(&spool, &name(number), PING_EXTENSION), format!("http://a/u\n{}", "x".repeat(number))).unwrap();
         }
-        put(MOST_FILES, MOST_FILES).unwrap();
+        put(MAX_FILES, MAX_FILES).unwrap();
         // The oldest is gone, and so is what was not written whole.
-        assert_eq!(bodies(&spool), (1..=MOST_FILES).collect::<Vec<_>>());
-        assert!(spool.open().unwrap().names(UNFINISHED).unwrap().is_empty());
+        assert_eq!(bodies(&spool), (1..=MAX_FILES).collect::<Vec<_>>());
+        assert!(spool.open().unwrap().names(PARTIAL_EXTENSION).unwrap().is_empty());
         for number in 1..6 {
-            put(MOST_FILES + number, 10_000_000).unwrap();
+            put(MAX_FILES + number, 10_000_000).unwrap();
         }
         assert_eq!(bodies(&spool), [10_000_000; 3]);
     }
@@ -296,14 +303,20 @@ mod tests {
     fn a_ping_that_was_dropped_is_known_from_one_that_was_sent() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
-        let put = |secs: i64| spool.put(&report("http://a/u", &vec![b'x'; 10_000_000]), Moment::from_secs(secs), Uuid::nil()).unwrap();
+        let put = |secs: i64| spool.write(&report("http://a/u", &vec![b'x'; 10_000_000]), Timestamp::from_secs(secs), Uuid::nil()).unwrap();
         let [first, second, third] = [1, 2, 3].map(put);
         spool.remove(&second.name);
-        assert_eq!([&first, &second, &third].map(|kept| spool.fate(kept)), [Fate::Waits, Fate::Sent, Fate::Waits]);
+        assert_eq!(
+            [&first, &second, &third].map(|kept| spool.status_of(kept)),
+            [SpoolStatus::Waiting, SpoolStatus::Sent, SpoolStatus::Waiting]
+        );
         put(4);
         // The clock was set back: by its name this one is the oldest.
         let newest = put(0);
-        assert_eq!([&first, &third, &newest].map(|kept| spool.fate(kept)), [Fate::Dropped, Fate::Waits, Fate::Waits]);
+        assert_eq!(
+            [&first, &third, &newest].map(|kept| spool.status_of(kept)),
+            [SpoolStatus::Dropped, SpoolStatus::Waiting, SpoolStatus::Waiting]
+        );
     }
 
     #[test]
@@ -311,24 +324,24 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
         let unsynced = |_: &File| Err(io::Error::from(io::ErrorKind::InvalidInput));
-        let refused = spool.put_and_sync(&report("http://a/u", b""), Moment::default(), Uuid::nil(), unsynced);
-        assert!(refused.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) && spool.waiting().unwrap().is_empty());
+        let refused = spool.write_and_sync(&report("http://a/u", b""), Timestamp::default(), Uuid::nil(), unsynced);
+        assert!(refused.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) && spool.waiting_names().unwrap().is_empty());
     }
 
     #[test]
     fn one_run_sends_at_a_time_and_others_may_not_write() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
-        spool.put(&report("http://a/u", b""), Moment::default(), Uuid::nil()).unwrap();
-        let held = spool.lock().unwrap();
-        assert!(held.is_some() && spool.lock().unwrap().is_none());
+        spool.write(&report("http://a/u", b""), Timestamp::default(), Uuid::nil()).unwrap();
+        let held = spool.try_lock().unwrap();
+        assert!(held.is_some() && spool.try_lock().unwrap().is_none());
         drop(held);
-        assert!(spool.lock().unwrap().is_some());
+        assert!(spool.try_lock().unwrap().is_some());
         // What nobody here has written is no ping.
-        std::fs::write(path(&spool, &Name("0".into()), WAITS), b"file:///etc/passwd\n").unwrap();
-        assert!(spool.read(&Name("0".into())).is_none());
+        std::fs::write(path(&spool, &SpoolName("0".into()), PING_EXTENSION), b"file:///etc/passwd\n").unwrap();
+        assert!(spool.read(&SpoolName("0".into())).is_none());
         std::fs::set_permissions(&spool.0, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        let refused = spool.put(&report("http://a/u", b""), Moment::default(), Uuid::max()).err().unwrap();
+        let refused = spool.write(&report("http://a/u", b""), Timestamp::default(), Uuid::max()).err().unwrap();
         assert!(refused.to_string().contains("others can write"), "{refused}");
     }
 
@@ -337,29 +350,29 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (spool, victim) = (Spool::new(&directory.path().join("spool")), directory.path().join("victim"));
         std::fs::write(&victim, "http://a/ping/u\nsomebody's").unwrap();
-        let put = |spool: &Spool, number| spool.put(&report("http://a/u", b""), Moment::from_secs(number), Uuid::nil());
+        let put = |spool: &Spool, number| spool.write(&report("http://a/u", b""), Timestamp::from_secs(number), Uuid::nil());
         put(&spool, 1).unwrap();
         let link = |name: &str| std::os::unix::fs::symlink(&victim, spool.0.join(name)).unwrap();
         // An entry that is a link is neither sent nor emptied.
         link("0-a.ping");
-        assert!(spool.read(&Name("0-a".into())).is_none());
-        spool.open().unwrap().drop_unsent(&Name("0-a".into()));
+        assert!(spool.read(&SpoolName("0-a".into())).is_none());
+        spool.open().unwrap().discard(&SpoolName("0-a".into()));
         assert_eq!((std::fs::read(&victim).unwrap().len(), spool.0.join("0-a.ping").exists()), (26, false));
         // Nor is a lock made where a link leads.
         std::fs::remove_file(&victim).unwrap();
         link("lock");
-        let refused = spool.lock().unwrap_err().to_string();
+        let refused = spool.try_lock().unwrap_err().to_string();
         assert!(refused.ends_with("spool/lock: it is a link; remove it") && !victim.exists(), "{refused}");
         std::fs::remove_file(spool.0.join("lock")).unwrap();
         std::fs::create_dir(spool.0.join("lock")).unwrap();
-        assert!(spool.lock().is_err());
+        assert!(spool.try_lock().is_err());
         std::fs::remove_dir(spool.0.join("lock")).unwrap();
         // What was opened stays the directory, whatever has its name later.
         let (opened, elsewhere) = (spool.open().unwrap(), directory.path().join("elsewhere"));
         std::fs::rename(&spool.0, &elsewhere).unwrap();
         std::fs::create_dir(&spool.0).unwrap();
-        assert_eq!((opened.names(WAITS).unwrap().len(), spool.waiting().unwrap().len()), (1, 0));
-        opened.open_own("x", OFlags::WRONLY | OFlags::CREATE).unwrap();
+        assert_eq!((opened.names(PING_EXTENSION).unwrap().len(), spool.waiting_names().unwrap().len()), (1, 0));
+        opened.open_own_file("x", OFlags::WRONLY | OFlags::CREATE).unwrap();
         assert!(elsewhere.join("x").exists() && !spool.0.join("x").exists());
         std::fs::remove_dir(&spool.0).unwrap();
         std::fs::rename(&elsewhere, &spool.0).unwrap();
@@ -367,16 +380,16 @@ mod tests {
         std::os::unix::fs::symlink(&spool.0, directory.path().join("link")).unwrap();
         let through = Spool::new(&directory.path().join("link/"));
         let refused = put(&through, 2).err().unwrap();
-        assert!(refused.to_string().contains("it is a link") && through.lock().is_err(), "{refused}");
+        assert!(refused.to_string().contains("it is a link") && through.try_lock().is_err(), "{refused}");
         // What belongs to somebody else: only root can lay it there.
-        let entry = path(&spool, &spool.waiting().unwrap()[0], WAITS);
+        let entry = path(&spool, &spool.waiting_names().unwrap()[0], PING_EXTENSION);
         if std::os::unix::fs::chown(&entry, Some(65534), None).is_err() {
             eprintln!("skipped: this takes root");
             return;
         }
-        assert!(spool.read(&spool.waiting().unwrap()[0]).is_none());
+        assert!(spool.read(&spool.waiting_names().unwrap()[0]).is_none());
         std::os::unix::fs::chown(&spool.0, Some(65534), None).unwrap();
         let refused = put(&spool, 3).err().unwrap();
-        assert!(refused.to_string().contains("belongs to user 65534") && spool.lock().is_err(), "{refused}");
+        assert!(refused.to_string().contains("belongs to user 65534") && spool.try_lock().is_err(), "{refused}");
     }
 }

@@ -7,23 +7,23 @@
 use mail_parser::decoders::html::add_html_token;
 
 /// Characters of the longest character reference between `&` and `;`, such as `CounterClockwiseContourIntegral`.
-const REFERENCE_MAX: usize = 32;
+const MAX_REFERENCE_LENGTH: usize = 32;
 
-/// The first `most` bytes of the text of an HTML document or of a piece of one. Takes time in proportion to its length, whatever it
+/// The first `max_bytes` bytes of the text of an HTML document or of a piece of one. Takes time in proportion to its length, whatever it
 /// contains.
-pub(super) fn text_of(html: &str, most: usize) -> String {
-    let mut text = Collapsed { most, ..Collapsed::default() };
+pub(super) fn html_to_text(html: &str, most: usize) -> String {
+    let mut text = CollapsedText { max_bytes: most, ..CollapsedText::default() };
     let mut rest = html;
     while text.out.len() < most
         && let Some((plain, from)) = rest.find(['<', '&']).and_then(|at| rest.split_at_checked(at))
     {
         text.push(plain);
         rest = match from.strip_prefix('<') {
-            Some(after) => markup(after).unwrap_or_else(|| {
+            Some(after) => skip_markup(after).unwrap_or_else(|| {
                 text.push("<");
                 after
             }),
-            None => reference(from, &mut text),
+            None => decode_reference(from, &mut text),
         };
     }
     text.push(rest);
@@ -32,25 +32,25 @@ pub(super) fn text_of(html: &str, most: usize) -> String {
 }
 
 #[derive(Default)]
-struct Collapsed {
+struct CollapsedText {
     out: String,
     /// Bytes of it that are wanted.
-    most: usize,
+    max_bytes: usize,
     /// White space has come since the last character.
-    gap: bool,
+    has_pending_space: bool,
 }
 
-impl Collapsed {
+impl CollapsedText {
     fn push(&mut self, piece: &str) {
         for c in piece.chars() {
-            if self.out.len() >= self.most {
+            if self.out.len() >= self.max_bytes {
                 return;
             }
             if c.is_whitespace() {
-                self.gap = true;
+                self.has_pending_space = true;
                 continue;
             }
-            if std::mem::take(&mut self.gap) && !self.out.is_empty() {
+            if std::mem::take(&mut self.has_pending_space) && !self.out.is_empty() {
                 self.out.push(' ');
             }
             self.out.push(c);
@@ -60,30 +60,30 @@ impl Collapsed {
 
 /// What comes after the tag, comment or declaration whose `<` has been read; `None` when that was a mere character. What has
 /// no end goes on to the end of the document.
-fn markup(after: &str) -> Option<&str> {
+fn skip_markup(after: &str) -> Option<&str> {
     if let Some(comment) = after.strip_prefix("!--") {
-        return Some(past(comment, "-->"));
+        return Some(text_after(comment, "-->"));
     }
     if after.starts_with(['!', '?']) {
-        return Some(past(after, ">"));
+        return Some(text_after(after, ">"));
     }
     let closing = after.strip_prefix('/');
     let named = closing.unwrap_or(after);
     if !named.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return closing.map(|closing| past(closing, ">"));
+        return closing.map(|closing| text_after(closing, ">"));
     }
     let (name, attributes) = named.split_at(named.find(|c: char| c.is_ascii_whitespace() || c == '/' || c == '>').unwrap_or(named.len()));
-    let content = after_tag(attributes);
+    let content = skip_tag(attributes);
     let hidden = closing.is_none() && ["script", "style"].iter().any(|hidden| name.eq_ignore_ascii_case(hidden));
-    Some(if hidden { after_hidden(content, name) } else { content })
+    Some(if hidden { skip_hidden_content(content, name) } else { content })
 }
 
-fn past<'x>(text: &'x str, end: &str) -> &'x str {
+fn text_after<'x>(text: &'x str, end: &str) -> &'x str {
     text.split_once(end).map_or("", |(_, after)| after)
 }
 
 /// What comes after the `>` that ends a tag; one inside a quoted value does not.
-fn after_tag(attributes: &str) -> &str {
+fn skip_tag(attributes: &str) -> &str {
     let mut rest = attributes;
     while let Some((before, after)) = rest.split_once(['>', '=']) {
         if rest.as_bytes().get(before.len()) == Some(&b'>') {
@@ -91,7 +91,7 @@ fn after_tag(attributes: &str) -> &str {
         }
         let value = after.trim_ascii_start();
         rest = match value.strip_prefix(['"', '\'']) {
-            Some(quoted) => past(quoted, value.get(..1).unwrap_or_default()),
+            Some(quoted) => text_after(quoted, value.get(..1).unwrap_or_default()),
             None => value.find(|c: char| c.is_ascii_whitespace() || c == '>').map_or("", |end| value.split_at(end).1),
         };
     }
@@ -99,23 +99,23 @@ fn after_tag(attributes: &str) -> &str {
 }
 
 /// What comes after the closing tag of `name`, whose contents are not shown.
-fn after_hidden<'x>(content: &'x str, name: &str) -> &'x str {
+fn skip_hidden_content<'x>(content: &'x str, name: &str) -> &'x str {
     let mut rest = content;
     while let Some((_, after)) = rest.split_once("</") {
         if let Some((closing, attributes)) = after.split_at_checked(name.len())
             && closing.eq_ignore_ascii_case(name)
             && !attributes.starts_with(|c: char| c.is_ascii_alphanumeric())
         {
-            return after_tag(attributes);
+            return skip_tag(attributes);
         }
         rest = after;
     }
     ""
 }
 
-/// Adds the character that the reference at the start of `from` stands for, or `&` when it is none; what comes after it.
-fn reference<'x>(from: &'x str, text: &mut Collapsed) -> &'x str {
-    let name = from.bytes().skip(1).take(REFERENCE_MAX).take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'#').count();
+/// Adds the character that the reference at the start of `new` stands for, or `&` when it is none; what comes after it.
+fn decode_reference<'x>(from: &'x str, text: &mut CollapsedText) -> &'x str {
+    let name = from.bytes().skip(1).take(MAX_REFERENCE_LENGTH).take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'#').count();
     if let Some((reference, after)) = from.split_at_checked(name + 2).filter(|(reference, _)| reference.ends_with(';')) {
         let mut decoded = String::new();
         add_html_token(&mut decoded, reference.as_bytes(), false);
@@ -159,14 +159,14 @@ mod tests {
             ("č<b>ů</b>\u{2003}ž", "čů ž"),
             ("a\0b", "a\0b"),
         ] {
-            assert_eq!(text_of(html, usize::MAX), text, "{html:?}");
+            assert_eq!(html_to_text(html, usize::MAX), text, "{html:?}");
         }
     }
 
     proptest! {
         #[test]
         fn white_space_is_collapsed_and_nothing_fails(html in "([<>&;/!=\"' a-z\r\n\u{a0}č-]|script|<!--|-->|</script>|&#[0-9]{1,9};){0,60}") {
-            let text = text_of(&html, usize::MAX);
+            let text = html_to_text(&html, usize::MAX);
             prop_assert!(!text.contains("  ") && text.trim() == text, "{text:?}");
             prop_assert!(text.chars().count() <= html.chars().count());
         }
@@ -174,7 +174,7 @@ mod tests {
         #[test]
         fn words_between_tags_stay(words in prop::collection::vec("[a-z]{1,8}", 1..8), tag in "(b|i|span|td class='a>b'|font color=red|br /)") {
             let html: String = words.iter().map(|word| format!("<{tag}>{word}</{}>", &tag[..1])).collect();
-            prop_assert_eq!(text_of(&html, usize::MAX), words.concat());
+            prop_assert_eq!(html_to_text(&html, usize::MAX), words.concat());
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 
 /// Reads a message written here with LF, as it arrives with CR LF.
 fn read(message: &str) -> (String, String) {
-    let read = Searchable::of(message.replace('\n', "\r\n").as_bytes());
+    let read = SearchableMail::parse(message.replace('\n', "\r\n").as_bytes());
     (read.subject, read.text.replace("\r\n", "\n"))
 }
 
@@ -126,7 +126,7 @@ fn multiparts_are_walked() {
 fn line_ends_may_be_bare() {
     let message =
         "Subject: s\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b\nContent-Type: text/html\n\n<b>two</b>\n--b--\n";
-    let read = Searchable::of(message.as_bytes());
+    let read = SearchableMail::parse(message.as_bytes());
     assert_eq!((read.subject.as_str(), read.text.as_str()), ("s", "one\ntwo"));
 }
 
@@ -140,9 +140,9 @@ fn nested(levels: usize) -> String {
 
 #[test]
 fn depth_is_bounded() {
-    let (_, text) = read(&nested(usize::from(DEPTH_MAX)));
+    let (_, text) = read(&nested(usize::from(MAX_DEPTH)));
     assert!(text.ends_with("L15\nlast\n"), "{text}");
-    let (_, text) = read(&nested(usize::from(DEPTH_MAX) + 1));
+    let (_, text) = read(&nested(usize::from(MAX_DEPTH) + 1));
     assert!(text.ends_with("L15"), "{text}");
     // No stack is deep enough for a walk that follows these down.
     assert!(read(&nested(100_000)).1.ends_with("L15"));
@@ -157,23 +157,23 @@ fn work_is_in_proportion_to_length() {
     let long = |piece: &str| piece.repeat(4_000_000 / piece.len());
     for (what, message, subject, text) in [
         ("header lines", "X-A: b\n".repeat(MANY) + "Subject: OK\n\nOK", 2, 2),
-        ("one header line", format!("Subject: {}\n\nOK", long("x")), FIELD_MAX - 1, 2),
+        ("one header line", format!("Subject: {}\n\nOK", long("x")), MAX_FIELD_BYTES - 1, 2),
         ("folded lines", format!("Subject: a{}\n\nOK", "\n b".repeat(MANY)), 10_921, 2),
-        ("encoded words", format!("Subject: {}\n\nOK", long("=?utf-8?q?")), FIELD_MAX - 1, 2),
-        ("base64 words", format!("Subject: {}\n\nOK", long("=?a?b?AAAA")), FIELD_MAX - 1, 2),
+        ("encoded words", format!("Subject: {}\n\nOK", long("=?utf-8?q?")), MAX_FIELD_BYTES - 1, 2),
+        ("base64 words", format!("Subject: {}\n\nOK", long("=?a?b?AAAA")), MAX_FIELD_BYTES - 1, 2),
         ("parameters", format!("Content-Type: text/plain{}\n\nOK", long("; a*0*=x'y'z%41")), 0, 2),
         ("comments", format!("Content-Type: {}\n\nOK", long("(")), 0, 2),
-        ("parts", format!("Content-Type: multipart/mixed; boundary=b\n\n{}", long("--b\n\nx\n")), 0, PARTS_MAX * 2 - 1),
-        ("almost delimiters", format!("Content-Type: multipart/mixed; boundary=b\n\n{}", long("--b-\n")), 0, TEXT_MAX),
+        ("parts", format!("Content-Type: multipart/mixed; boundary=b\n\n{}", long("--b\n\nx\n")), 0, MAX_PARTS * 2 - 1),
+        ("almost delimiters", format!("Content-Type: multipart/mixed; boundary=b\n\n{}", long("--b-\n")), 0, MAX_TEXT_BYTES),
         ("an unclosed tag", format!("Content-Type: text/html\n\n{}", long("<a ")), 0, 0),
         ("unclosed scripts", format!("Content-Type: text/html\n\n{}", long("<script></scrip")), 0, 0),
         ("unclosed comments", format!("Content-Type: text/html\n\n{}", long("<!--")), 0, 0),
         ("quotes", format!("Content-Type: text/html\n\n{}", long("<a b='")), 0, 0),
-        ("ampersands", format!("Content-Type: text/html\n\n{}", long("&a")), 0, TEXT_MAX),
-        ("equal signs", format!("Content-Transfer-Encoding: quoted-printable\n\n{}", long("= ")), 0, TEXT_MAX),
-        ("base64 with noise", format!("Content-Transfer-Encoding: base64\n\n{}", long("T0tPSw*=")), 0, TEXT_MAX),
+        ("ampersands", format!("Content-Type: text/html\n\n{}", long("&a")), 0, MAX_TEXT_BYTES),
+        ("equal signs", format!("Content-Transfer-Encoding: quoted-printable\n\n{}", long("= ")), 0, MAX_TEXT_BYTES),
+        ("base64 with noise", format!("Content-Transfer-Encoding: base64\n\n{}", long("T0tPSw*=")), 0, MAX_TEXT_BYTES),
     ] {
-        let read = Searchable::of(message.as_bytes());
+        let read = SearchableMail::parse(message.as_bytes());
         assert_eq!((read.subject.len(), read.text.len()), (subject, text), "{what}");
     }
 }
@@ -241,28 +241,31 @@ fn nasty() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Encoding {
+enum TransferEncoding {
     None,
     Base64,
     QuotedPrintable,
 }
 
 /// Encodes as a sender does; the quoted-printable escapes whatever is not a letter, and breaks lines.
-fn encoded(text: &str, encoding: Encoding) -> String {
+fn encoded(text: &str, encoding: TransferEncoding) -> String {
     match encoding {
-        Encoding::None => text.to_owned(),
-        Encoding::Base64 => {
+        TransferEncoding::None => text.to_owned(),
+        TransferEncoding::Base64 => {
             STANDARD.encode(text).as_bytes().chunks(76).map(|line| format!("{}\r\n", String::from_utf8_lossy(line))).collect()
         }
-        Encoding::QuotedPrintable => {
+        TransferEncoding::QuotedPrintable => {
             let escape = |byte: u8| if byte.is_ascii_alphabetic() { char::from(byte).to_string() } else { format!("={byte:02X}") };
             text.bytes().map(escape).collect::<Vec<_>>().chunks(20).map(<[_]>::concat).collect::<Vec<_>>().join("=\r\n")
         }
     }
 }
 
-fn text_and_encoding() -> impl Strategy<Value = (String, Encoding)> {
-    ("[ -~žščřÄ漢字\u{1F600}]{1,200}", prop::sample::select(vec![Encoding::None, Encoding::Base64, Encoding::QuotedPrintable]))
+fn text_and_encoding() -> impl Strategy<Value = (String, TransferEncoding)> {
+    (
+        "[ -~žščřÄ漢字\u{1F600}]{1,200}",
+        prop::sample::select(vec![TransferEncoding::None, TransferEncoding::Base64, TransferEncoding::QuotedPrintable]),
+    )
         .prop_filter("no delimiter", |(text, _)| !text.starts_with("--"))
 }
 
@@ -271,18 +274,18 @@ proptest! {
 
     #[test]
     fn no_message_fails(message in nasty()) {
-        let read = Searchable::of(&message);
-        prop_assert!(read.subject.len() <= 4 * FIELD_MAX && read.text.len() <= 3 * message.len());
+        let read = SearchableMail::parse(&message);
+        prop_assert!(read.subject.len() <= 4 * MAX_FIELD_BYTES && read.text.len() <= 3 * message.len());
     }
 }
 
 proptest! {
     #[test]
     fn what_was_written_is_found(parts in prop::collection::vec(text_and_encoding(), 1..5), subject in "[a-zžščř漢字\u{1F600}]{1,40}") {
-        let name = |encoding: &Encoding| match encoding {
-            Encoding::None => "8bit",
-            Encoding::Base64 => "base64",
-            Encoding::QuotedPrintable => "quoted-printable",
+        let name = |encoding: &TransferEncoding| match encoding {
+            TransferEncoding::None => "8bit",
+            TransferEncoding::Base64 => "base64",
+            TransferEncoding::QuotedPrintable => "quoted-printable",
         };
         let bodies: String = parts
             .iter()
@@ -293,7 +296,7 @@ proptest! {
             .collect();
         let words: Vec<_> = subject.chars().map(|c| format!("=?utf-8?B?{}?=", STANDARD.encode(c.to_string()))).collect();
         let message = format!("Subject: {}\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n{bodies}--b--\r\n", words.join("\r\n "));
-        let read = Searchable::of(message.as_bytes());
+        let read = SearchableMail::parse(message.as_bytes());
         prop_assert_eq!(read.subject, subject);
         prop_assert_eq!(read.text, parts.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join("\n"));
     }
@@ -302,16 +305,20 @@ proptest! {
 #[test]
 fn text_is_read_out_of_the_beginning_of_a_long_part() {
     let line = "QUJDRCBFRkdI".repeat(6) + "\r\n";
-    let long = line.repeat(PART_MAX / line.len() + 1000);
-    let text = "ABCD EFGH".repeat(TEXT_MAX / 9 + 1);
+    let long = line.repeat(MAX_PART_BYTES / line.len() + 1000);
+    let text = "ABCD EFGH".repeat(MAX_TEXT_BYTES / 9 + 1);
     for (what, message, beginning) in [
-        ("base64", format!("Content-Transfer-Encoding: base64\r\n\r\n{long}"), &text[..TEXT_MAX]),
-        ("base64 that is out of step", format!("Content-Transfer-Encoding: base64\r\n\r\n*{long}"), &text[..TEXT_MAX]),
-        ("plain", format!("\r\n{}", "ž".repeat(PART_MAX)), &"ž".repeat(TEXT_MAX / 2)),
-        ("white space", format!("Content-Type: text/html\r\n\r\nOK{}late", " ".repeat(PART_MAX)), "OK"),
-        ("markup", format!("Content-Type: text/html\r\n\r\nOK{}late", "<br>".repeat(PART_MAX / 4)), "OK"),
-        ("an entity at the end", format!("Content-Type: text/html\r\n\r\n{}&ž", "ž&amp;".repeat(TEXT_MAX)), &"ž&".repeat(TEXT_MAX / 3)),
+        ("base64", format!("Content-Transfer-Encoding: base64\r\n\r\n{long}"), &text[..MAX_TEXT_BYTES]),
+        ("base64 that is out of step", format!("Content-Transfer-Encoding: base64\r\n\r\n*{long}"), &text[..MAX_TEXT_BYTES]),
+        ("plain", format!("\r\n{}", "ž".repeat(MAX_PART_BYTES)), &"ž".repeat(MAX_TEXT_BYTES / 2)),
+        ("white space", format!("Content-Type: text/html\r\n\r\nOK{}late", " ".repeat(MAX_PART_BYTES)), "OK"),
+        ("markup", format!("Content-Type: text/html\r\n\r\nOK{}late", "<br>".repeat(MAX_PART_BYTES / 4)), "OK"),
+        (
+            "an entity at the end",
+            format!("Content-Type: text/html\r\n\r\n{}&ž", "ž&amp;".repeat(MAX_TEXT_BYTES)),
+            &"ž&".repeat(MAX_TEXT_BYTES / 3),
+        ),
     ] {
-        assert!(Searchable::of(message.as_bytes()).text == beginning, "{what}");
+        assert!(SearchableMail::parse(message.as_bytes()).text == beginning, "{what}");
     }
 }

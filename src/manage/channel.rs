@@ -5,21 +5,21 @@ use std::sync::Arc;
 mod status;
 mod test;
 
-use super::{ManageError, check, submit};
-use crate::domain::channel::{ChannelSettings, GivenSettings, Maker};
+use super::{OperationError, check, submit};
+use crate::domain::channel::{ChannelSettings, SettingsAuthor, SettingsUpdate};
+use crate::domain::formatting::format_count;
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::project::{Channel, ChannelName, Project};
-use crate::domain::words::count;
 use crate::engine::Handle;
-use crate::engine::command::{Command, NewChannel, Outcome};
+use crate::engine::command::{Command, CommandOutcome, NewChannel};
 use crate::engine::state::State;
-pub use status::{ChannelStatus, unnotified};
+pub use status::{ChannelStatus, unnotified_reason};
 pub use test::{MemberTest, TEST_TIME, Tested, test};
 
 /// What is logged of a channel that was disabled here.
-const DISABLED: &str = "it was disabled by the operator";
+const DISABLED_REASON: &str = "it was disabled by the operator";
 /// Checks that are assigned in one command: pings go in between.
-const AT_ONCE: usize = 256;
+const ASSIGN_BATCH_CHECKS: usize = 256;
 
 /// Makes a channel.
 ///
@@ -30,12 +30,12 @@ pub async fn create(
     project: ProjectId,
     name: ChannelName,
     settings: ChannelSettings,
-) -> Result<Box<Channel>, ManageError> {
-    let channel = NewChannel { uuid: handle.random().uuid(), project, name, settings, operator: true };
+) -> Result<Box<Channel>, OperationError> {
+    let channel = NewChannel { uuid: handle.random().uuid(), project, name, settings, is_by_operator: true };
     match submit(handle, Command::CreateChannel(Box::new(channel))).await? {
-        Outcome::Channel(channel) => Ok(channel),
+        CommandOutcome::Channel(channel) => Ok(channel),
         // That command comes to nothing else.
-        _ => Err(ManageError::Gone),
+        _ => Err(OperationError::Removed),
     }
 }
 
@@ -44,31 +44,31 @@ pub async fn create(
 ///
 /// # Errors
 /// When its kind does not take the settings, it is gone, or the writer does not answer.
-pub async fn set(
+pub async fn update(
     handle: &Handle,
     channel: ChannelId,
     name: Option<ChannelName>,
-    settings: Option<GivenSettings>,
-) -> Result<(), ManageError> {
-    submit(handle, Command::SetChannel { channel, name, settings, maker: Maker::Operator }).await.map(drop)
+    settings: Option<SettingsUpdate>,
+) -> Result<(), OperationError> {
+    submit(handle, Command::UpdateChannel { channel, name, settings, maker: SettingsAuthor::Operator }).await.map(drop)
 }
 
 /// Removes a channel, from all checks and groups too.
 ///
 /// # Errors
 /// When it is gone, or the writer does not answer.
-pub async fn delete(handle: &Handle, channel: ChannelId) -> Result<(), ManageError> {
+pub async fn delete(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
     submit(handle, Command::DeleteChannel(channel)).await.map(drop)
 }
 
 /// Sentences about the groups that lose a channel if it is deleted.
-pub fn warnings_of_deletion(state: &State, channel: &Channel) -> Vec<String> {
+pub fn deletion_warnings(state: &State, channel: &Channel) -> Vec<String> {
     let warning = |group: &Arc<Channel>| {
         let left = state.members_of(group).filter(|member| member.id != channel.id).count();
         let name = Some(group.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("without a name");
         match left {
             0 => format!("the group {name:?} has no channel then, and notifies nobody"),
-            left => format!("the group {name:?} loses it and has {} left", count(left, "channel")),
+            left => format!("the group {name:?} loses it and has {} left", format_count(left, "channel")),
         }
     };
     state.groups_of(channel).map(warning).collect()
@@ -78,7 +78,7 @@ pub fn warnings_of_deletion(state: &State, channel: &Channel) -> Vec<String> {
 ///
 /// # Errors
 /// When it is gone, or the writer does not answer.
-pub async fn enable(handle: &Handle, channel: ChannelId) -> Result<(), ManageError> {
+pub async fn enable(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
     submit(handle, Command::EnableChannel(channel)).await.map(drop)
 }
 
@@ -86,12 +86,12 @@ pub async fn enable(handle: &Handle, channel: ChannelId) -> Result<(), ManageErr
 ///
 /// # Errors
 /// When it is gone, or the writer does not answer.
-pub async fn disable(handle: &Handle, channel: ChannelId) -> Result<(), ManageError> {
-    submit(handle, Command::DisableChannel { channel, reason: DISABLED.into() }).await.map(drop)
+pub async fn disable(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
+    submit(handle, Command::DisableChannel { channel, reason: DISABLED_REASON.into() }).await.map(drop)
 }
 
 /// Which checks of a channel's project.
-pub enum Chosen {
+pub enum CheckSelection {
     /// Every one.
     All,
     /// Those that have all of these tags.
@@ -104,17 +104,17 @@ pub enum Chosen {
 ///
 /// # Errors
 /// When a check that is named is not there, the channel is gone, or the writer does not answer. In the last case some may be changed.
-pub async fn assign(handle: &Handle, channel: &Channel, chosen: Chosen, assigned: bool) -> Result<usize, ManageError> {
+pub async fn assign(handle: &Handle, channel: &Channel, chosen: CheckSelection, assigned: bool) -> Result<usize, OperationError> {
     let tags = match chosen {
-        Chosen::Named(names) => {
+        CheckSelection::Named(names) => {
             let found = names.iter().map(|name| check::find(handle, Some(channel.project), name).map(|check| check.id));
             return assign_all(handle, channel.id, &found.collect::<Result<Vec<_>, _>>()?, assigned).await;
         }
-        Chosen::All => Vec::new(),
-        Chosen::Tagged(tags) => tags,
+        CheckSelection::All => Vec::new(),
+        CheckSelection::Tagged(tags) => tags,
     };
     let mut checks = Vec::new();
-    handle.each_check(channel.project, |check| {
+    handle.for_each_check(channel.project, |check| {
         if tags.iter().all(|tag| check.settings.tags.contains(tag)) {
             checks.push(check.id);
         }
@@ -122,13 +122,14 @@ pub async fn assign(handle: &Handle, channel: &Channel, chosen: Chosen, assigned
     assign_all(handle, channel.id, &checks, assigned).await
 }
 
-async fn assign_all(handle: &Handle, channel: ChannelId, checks: &[CheckId], assigned: bool) -> Result<usize, ManageError> {
+async fn assign_all(handle: &Handle, channel: ChannelId, checks: &[CheckId], assigned: bool) -> Result<usize, OperationError> {
     let mut count = 0;
-    for checks in checks.chunks(AT_ONCE) {
-        let Outcome::Assigned(changed) = submit(handle, Command::AssignChannel { channel, checks: checks.to_vec(), assigned }).await?
+    for checks in checks.chunks(ASSIGN_BATCH_CHECKS) {
+        let CommandOutcome::ChannelAssigned(changed) =
+            submit(handle, Command::AssignChannel { channel, checks: checks.to_vec(), assigned }).await?
         else {
             // That command comes to nothing else.
-            return Err(ManageError::Gone);
+            return Err(OperationError::Removed);
         };
         count += changed;
     }
@@ -139,7 +140,7 @@ async fn assign_all(handle: &Handle, channel: ChannelId, checks: &[CheckId], ass
 ///
 /// # Errors
 /// When there is no such channel, or several have the name.
-pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Arc<Channel>, ManageError> {
+pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Arc<Channel>, OperationError> {
     let channels = list(handle, project);
     let channels = || channels.iter().map(|(_, channel)| channel);
     if let Some(channel) = channels().find(|channel| channel.uuid.to_string() == wanted) {
@@ -148,9 +149,9 @@ pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result
     let named: Vec<_> = channels().filter(|channel| channel.name.as_str() == wanted).collect();
     match named.as_slice() {
         [channel] => Ok(Arc::clone(channel)),
-        [] => Err(ManageError::NoChannel(wanted.into())),
+        [] => Err(OperationError::UnknownChannel(wanted.into())),
         several => {
-            Err(ManageError::AmbiguousChannel { wanted: wanted.into(), uuids: several.iter().map(|channel| channel.uuid).collect() })
+            Err(OperationError::AmbiguousChannel { requested: wanted.into(), uuids: several.iter().map(|channel| channel.uuid).collect() })
         }
     }
 }

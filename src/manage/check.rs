@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use super::{ManageError, read, submit};
+use super::{OperationError, read_blocking, submit};
 use crate::domain::check::Check;
-use crate::domain::edit::{Edit, UniqueField};
+use crate::domain::check_edit::{CheckEdit, UniqueField};
 use crate::domain::flip::Flip;
-use crate::domain::ids::{CheckId, ProjectId, hyphenated_uuid};
-use crate::domain::moment::Moment;
+use crate::domain::ids::{CheckId, ProjectId, parse_hyphenated_uuid};
 use crate::domain::parents::Parents;
 use crate::domain::ping::Ping;
 use crate::domain::project::{Channel, Project};
-use crate::domain::text::{Failures, Slug};
+use crate::domain::text::{FailureThreshold, Slug};
+use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
-use crate::engine::command::{CheckNames, Command, CreateCheck, Outcome, Refusal};
+use crate::engine::command::{CheckUuids, Command, CommandError, CommandOutcome, CreateCheckRequest};
 use crate::engine::state::ProjectState;
 
 /// A check with its project, and with those channels that it is assigned to.
-pub struct Found {
+pub struct CheckDetails {
     /// The check.
     pub check: Check,
     /// Its project.
@@ -28,18 +28,18 @@ pub struct Found {
 
 /// A place in the list of all checks: that of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place(ProjectId, CheckId);
+pub struct CheckListCursor(ProjectId, CheckId);
 
 /// Makes a check, or changes the one that agrees with it on all of `unique`.
 ///
 /// # Errors
 /// When the project is gone or full, a channel is unknown, or the writer does not answer.
-pub async fn create(handle: &Handle, project: ProjectId, edit: Edit, unique: Vec<UniqueField>) -> Result<Box<Check>, ManageError> {
-    let names = CheckNames { uuid: handle.random().uuid(), badge: handle.random().uuid() };
-    match submit(handle, Command::CreateCheck(Box::new(CreateCheck { project, edit, unique, names }))).await? {
-        Outcome::Created(check) | Outcome::Check(check) => Ok(check),
+pub async fn create(handle: &Handle, project: ProjectId, edit: CheckEdit, unique: Vec<UniqueField>) -> Result<Box<Check>, OperationError> {
+    let names = CheckUuids { uuid: handle.random().uuid(), badge: handle.random().uuid() };
+    match submit(handle, Command::CreateCheck(Box::new(CreateCheckRequest { project, edit, unique, uuids: names }))).await? {
+        CommandOutcome::CheckCreated(check) | CommandOutcome::Check(check) => Ok(check),
         // That command comes to nothing else.
-        _ => Err(ManageError::Gone),
+        _ => Err(OperationError::Removed),
     }
 }
 
@@ -47,7 +47,7 @@ pub async fn create(handle: &Handle, project: ProjectId, edit: Edit, unique: Vec
 ///
 /// # Errors
 /// When it is gone, a channel is unknown, or the writer does not answer.
-pub async fn set(handle: &Handle, check: CheckId, edit: Edit) -> Result<(), ManageError> {
+pub async fn update(handle: &Handle, check: CheckId, edit: CheckEdit) -> Result<(), OperationError> {
     submit(handle, Command::UpdateCheck(check, Box::new(edit))).await.map(drop)
 }
 
@@ -55,16 +55,16 @@ pub async fn set(handle: &Handle, check: CheckId, edit: Edit) -> Result<(), Mana
 ///
 /// # Errors
 /// When it is gone, or the writer does not answer.
-pub async fn pause(handle: &Handle, check: CheckId) -> Result<(), ManageError> {
-    submit(handle, Command::Pause(check)).await.map(drop)
+pub async fn pause(handle: &Handle, check: CheckId) -> Result<(), OperationError> {
+    submit(handle, Command::PauseCheck(check)).await.map(drop)
 }
 
 /// Resumes a check.
 ///
 /// # Errors
 /// When it is gone or not paused, or the writer does not answer.
-pub async fn resume(handle: &Handle, check: CheckId) -> Result<(), ManageError> {
-    submit(handle, Command::Resume(check)).await.map(drop)
+pub async fn resume(handle: &Handle, check: CheckId) -> Result<(), OperationError> {
+    submit(handle, Command::ResumeCheck(check)).await.map(drop)
 }
 
 /// Changes how often in a row a check has to fail until that is told, and the checks that it depends on, given by UUID, slug or name; what
@@ -75,16 +75,16 @@ pub async fn resume(handle: &Handle, check: CheckId) -> Result<(), ManageError> 
 pub async fn set_alerting(
     handle: &Handle,
     check: &Check,
-    after: Option<Failures>,
+    after: Option<FailureThreshold>,
     parents: Option<Vec<String>>,
-) -> Result<Box<Check>, ManageError> {
+) -> Result<Box<Check>, OperationError> {
     let parent = |wanted: &String| Ok(find(handle, Some(check.project), wanted)?.id);
-    let parents = parents.map(|wanted| wanted.iter().map(parent).collect::<Result<Vec<_>, ManageError>>()).transpose()?;
-    let parents = parents.map(Parents::new).transpose().map_err(|error| ManageError::Refused(Refusal::Parents(error)))?;
+    let parents = parents.map(|wanted| wanted.iter().map(parent).collect::<Result<Vec<_>, OperationError>>()).transpose()?;
+    let parents = parents.map(Parents::new).transpose().map_err(|error| OperationError::Command(CommandError::InvalidParents(error)))?;
     match submit(handle, Command::SetAlerting { check: check.id, after, parents }).await? {
-        Outcome::Check(check) => Ok(check),
+        CommandOutcome::Check(check) => Ok(check),
         // That command comes to nothing else.
-        _ => Err(ManageError::Gone),
+        _ => Err(OperationError::Removed),
     }
 }
 
@@ -92,7 +92,7 @@ pub async fn set_alerting(
 ///
 /// # Errors
 /// When it is gone, or the writer does not answer.
-pub async fn delete(handle: &Handle, check: CheckId) -> Result<(), ManageError> {
+pub async fn delete(handle: &Handle, check: CheckId) -> Result<(), OperationError> {
     submit(handle, Command::DeleteCheck(check)).await.map(drop)
 }
 
@@ -100,17 +100,17 @@ pub async fn delete(handle: &Handle, check: CheckId) -> Result<(), ManageError> 
 ///
 /// # Errors
 /// When there is no such check, or several have the slug or the name.
-pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Check, ManageError> {
+pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Check, OperationError> {
     let within = |check: &Check| project.is_none_or(|project| check.project == project);
-    if let Some(check) =
-        hyphenated_uuid(wanted).and_then(|uuid| handle.with_state(|state| state.check_by_uuid(uuid).filter(|check| within(check)).cloned()))
+    if let Some(check) = parse_hyphenated_uuid(wanted)
+        .and_then(|uuid| handle.with_state(|state| state.check_by_uuid(uuid).filter(|check| within(check)).cloned()))
     {
         return Ok(check);
     }
-    let projects = projects(handle, project);
+    let projects = list_projects(handle, project);
     let mut found = Vec::new();
     if !wanted.is_empty() {
-        let slug = Slug::stored(wanted);
+        let slug = Slug::from_stored(wanted);
         handle.with_state(|state| {
             let ids = projects.iter().flat_map(|project| state.checks_by_slug(project.id, &slug));
             found.extend(ids.filter_map(|id| state.check(*id)).cloned());
@@ -118,7 +118,7 @@ pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result
     }
     if found.is_empty() {
         for project in &projects {
-            handle.each_check(project.id, |check| {
+            handle.for_each_check(project.id, |check| {
                 if check.settings.name.as_str() == wanted {
                     found.push(check.clone());
                 }
@@ -126,62 +126,67 @@ pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result
         }
     }
     match found.len() {
-        0 => Err(ManageError::NoCheck(wanted.into())),
-        1 => found.pop().ok_or_else(|| ManageError::NoCheck(wanted.into())),
-        _ => Err(ManageError::AmbiguousCheck { wanted: wanted.into(), uuids: found.iter().map(|check| check.uuid).collect() }),
+        0 => Err(OperationError::UnknownCheck(wanted.into())),
+        1 => found.pop().ok_or_else(|| OperationError::UnknownCheck(wanted.into())),
+        _ => Err(OperationError::AmbiguousCheck { requested: wanted.into(), uuids: found.iter().map(|check| check.uuid).collect() }),
     }
 }
 
 /// So many checks at most of a project or of all, from behind `after` on: projects and checks oldest first. Also the place to go on
 /// from, if there may be more.
-pub fn page(handle: &Handle, project: Option<ProjectId>, after: Option<Place>, most: usize) -> (Vec<Found>, Option<Place>) {
+pub fn list_page(
+    handle: &Handle,
+    project: Option<ProjectId>,
+    after: Option<CheckListCursor>,
+    most: usize,
+) -> (Vec<CheckDetails>, Option<CheckListCursor>) {
     handle.with_state(|state| {
         let mut page = Vec::new();
         for project_state in state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project)) {
             let id = project_state.project.id;
             let older = match after {
-                Some(Place(before, _)) if id < before => continue,
-                Some(Place(same, check)) if id == same => Some(check),
+                Some(CheckListCursor(before, _)) if id < before => continue,
+                Some(CheckListCursor(same, check)) if id == same => Some(check),
                 _ => None,
             };
             let room = most - page.len();
-            page.extend(state.checks_after(id, older).take(room).map(|check| with_channels(project_state, check.clone())));
+            page.extend(state.checks_after(id, older).take(room).map(|check| check_details(project_state, check.clone())));
             if page.len() == most {
                 break;
             }
         }
-        let last = page.last().filter(|_| page.len() == most).map(|found| Place(found.check.project, found.check.id));
+        let last = page.last().filter(|_| page.len() == most).map(|found| CheckListCursor(found.check.project, found.check.id));
         (page, last)
     })
 }
 
 /// A check with what belongs to it; `None` when its project is gone.
-pub fn found(handle: &Handle, check: Check) -> Option<Found> {
-    handle.with_state(|state| Some(with_channels(state.project(check.project)?, check)))
+pub fn load_details(handle: &Handle, check: Check) -> Option<CheckDetails> {
+    handle.with_state(|state| Some(check_details(state.project(check.project)?, check)))
 }
 
-fn with_channels(project_state: &ProjectState, check: Check) -> Found {
+fn check_details(project_state: &ProjectState, check: Check) -> CheckDetails {
     let channels = check.settings.channels.iter().filter_map(|channel| project_state.channels.get(channel)).cloned().collect();
-    Found { project: Arc::clone(&project_state.project), channels, check }
+    CheckDetails { project: Arc::clone(&project_state.project), channels, check }
 }
 
 /// The newest pings of a check, newest first: up to its log limit, at most 1000.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub async fn pings(handle: &Handle, check: Check) -> Result<Vec<Ping>, ManageError> {
-    read(handle, move |handle| handle.pings(&check)).await
+pub async fn pings(handle: &Handle, check: Check) -> Result<Vec<Ping>, OperationError> {
+    read_blocking(handle, move |handle| handle.pings(&check)).await
 }
 
 /// The flips of a check, newest first.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub async fn flips(handle: &Handle, check: Check) -> Result<Vec<Flip>, ManageError> {
-    read(handle, move |handle| handle.flips(&check, Moment::from_micros(i64::MIN))).await
+pub async fn flips(handle: &Handle, check: Check) -> Result<Vec<Flip>, OperationError> {
+    read_blocking(handle, move |handle| handle.flips(&check, Timestamp::from_micros(i64::MIN))).await
 }
 
-fn projects(handle: &Handle, project: Option<ProjectId>) -> Vec<Arc<Project>> {
+fn list_projects(handle: &Handle, project: Option<ProjectId>) -> Vec<Arc<Project>> {
     handle.with_state(|state| {
         let projects = state.projects().map(|project_state| &project_state.project);
         projects.filter(|one| project.is_none_or(|project| one.id == project)).cloned().collect()

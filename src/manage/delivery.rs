@@ -4,19 +4,19 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{ManageError, read, submit};
-use crate::domain::alert::{Delivery, DeliveryOutcome, OutboxRow};
-use crate::domain::channel::Class;
+use super::{OperationError, read_blocking, submit};
+use crate::domain::alert::{DeliveryRecord, DeliveryResult, OutboxRow};
+use crate::domain::channel::ChannelClass;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
-use crate::domain::moment::Moment;
 use crate::domain::project::Channel;
+use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
-use crate::engine::command::{Command, Outcome};
+use crate::engine::command::{Command, CommandOutcome};
 use crate::store::StoreError;
 
 /// Which deliveries; what is `None` does not matter.
 #[derive(Clone, Copy, Default)]
-pub struct Wanted {
+pub struct DeliveryFilter {
     /// Those of a project's channels and checks, as far as these are still there.
     pub project: Option<ProjectId>,
     /// Those to a channel.
@@ -24,20 +24,20 @@ pub struct Wanted {
     /// Those about a check.
     pub check: Option<CheckId>,
     /// Only those that were given up.
-    pub failed: bool,
+    pub only_failed: bool,
 }
 
 /// A message that is not finished.
 pub struct WaitingMessage {
     /// What is to be sent.
-    pub row: Arc<OutboxRow>,
+    pub message: Arc<OutboxRow>,
     /// Why its channel fails; `None`: it does not.
-    pub reason: Option<Box<str>>,
+    pub failure_reason: Option<Box<str>>,
 }
 
 /// Returns the newest messages that wait to be sent, or to be sent again, newest first, at most `most`.
-pub fn waiting(handle: &Handle, wanted: Wanted, most: usize) -> Vec<WaitingMessage> {
-    if wanted.failed {
+pub fn list_waiting(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Vec<WaitingMessage> {
+    if wanted.only_failed {
         return Vec::new();
     }
     handle.with_state(|state| {
@@ -53,14 +53,14 @@ pub fn waiting(handle: &Handle, wanted: Wanted, most: usize) -> Vec<WaitingMessa
         let message = |row: &Arc<OutboxRow>| {
             let channel = state.channel(row.channel);
             let reason = channel.and_then(|channel| channel.health.failing.as_ref()).map(|(_, reason)| reason.clone());
-            WaitingMessage { row: Arc::clone(row), reason }
+            WaitingMessage { message: Arc::clone(row), failure_reason: reason }
         };
         state.outbox.rows().rev().filter(fits).take(most).map(message).collect()
     })
 }
 
-impl Wanted {
-    fn fits(&self, handle: &Handle, delivery: &Delivery) -> bool {
+impl DeliveryFilter {
+    fn matches(&self, handle: &Handle, delivery: &DeliveryRecord) -> bool {
         let of_project = |project| {
             handle.with_state(|state| {
                 let channel = state.channel(delivery.channel).is_some_and(|channel| channel.project == project);
@@ -69,7 +69,7 @@ impl Wanted {
         };
         self.channel.is_none_or(|channel| delivery.channel == channel)
             && self.check.is_none_or(|check| delivery.check == check)
-            && (!self.failed || delivery.outcome == DeliveryOutcome::Failed)
+            && (!self.only_failed || delivery.result == DeliveryResult::Failed)
             && self.project.is_none_or(of_project)
     }
 }
@@ -78,9 +78,9 @@ impl Wanted {
 ///
 /// # Errors
 /// When the file cannot be read.
-pub async fn list(handle: &Handle, wanted: Wanted, most: usize) -> Result<Vec<Delivery>, ManageError> {
+pub async fn list(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Result<Vec<DeliveryRecord>, OperationError> {
     let newest = DeliveryNumber(u64::MAX);
-    read(handle, move |handle| handle.deliveries(newest, most, |delivery| wanted.fits(handle, delivery))).await
+    read_blocking(handle, move |handle| handle.deliveries(newest, most, |delivery| wanted.matches(handle, delivery))).await
 }
 
 /// Has sent again what was given up; the number under which it waits.
@@ -88,22 +88,22 @@ pub async fn list(handle: &Handle, wanted: Wanted, most: usize) -> Result<Vec<De
 /// # Errors
 /// When there is no such delivery, it was not given up or was about no check, its check or its channel is gone, the channel is disabled,
 /// the check has changed since and the channel is told only what is true now, or the writer does not answer.
-pub async fn retry(handle: &Handle, number: u64) -> Result<u64, ManageError> {
+pub async fn retry(handle: &Handle, number: u64) -> Result<u64, OperationError> {
     let before = DeliveryNumber(number.saturating_add(1));
-    let newest = read(handle, move |handle| handle.deliveries(before, 1, |_| true)).await?.pop();
-    let delivery = newest.filter(|delivery| delivery.number.0 == number).ok_or(ManageError::NoDelivery(number))?;
-    if delivery.outcome != DeliveryOutcome::Failed {
-        return Err(ManageError::NotGivenUp { number, outcome: delivery.outcome.name() });
+    let newest = read_blocking(handle, move |handle| handle.deliveries(before, 1, |_| true)).await?.pop();
+    let delivery = newest.filter(|delivery| delivery.number.0 == number).ok_or(OperationError::UnknownDelivery(number))?;
+    if delivery.result != DeliveryResult::Failed {
+        return Err(OperationError::DeliveryNotFailed { number, result: delivery.result.name() });
     }
     if delivery.check == CheckId(0) {
-        return Err(ManageError::NoCheckToTell(number));
+        return Err(OperationError::DeliveryWithoutCheck(number));
     }
     let flip = delivery.flip;
-    let at = read(handle, move |handle| handle.flip(flip)).await?.map_or(delivery.queued, |logged| logged.flip.at);
+    let at = read_blocking(handle, move |handle| handle.flip(flip)).await?.map_or(delivery.queued, |logged| logged.flip.at);
     match submit(handle, Command::RetryDelivery { delivery: Box::new(delivery), at }).await? {
-        Outcome::Queued(number) => Ok(number.0),
+        CommandOutcome::DeliveryQueued(number) => Ok(number.0),
         // That command comes to nothing else.
-        _ => Err(ManageError::Gone),
+        _ => Err(OperationError::Removed),
     }
 }
 
@@ -111,13 +111,13 @@ pub async fn retry(handle: &Handle, number: u64) -> Result<u64, ManageError> {
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn last_delivered(handle: &Handle, channels: &[Arc<Channel>]) -> Result<BTreeMap<ChannelId, Moment>, StoreError> {
+pub fn last_delivered(handle: &Handle, channels: &[Arc<Channel>]) -> Result<BTreeMap<ChannelId, Timestamp>, StoreError> {
     // Nothing is ever delivered to a group.
-    let wanted = channels.iter().filter(|channel| channel.settings.kind().class != Class::Group);
+    let wanted = channels.iter().filter(|channel| channel.settings.kind().class != ChannelClass::Group);
     let missing: RefCell<BTreeSet<_>> = RefCell::new(wanted.map(|channel| channel.id).collect());
     let most = missing.borrow().len();
     let newest = handle.deliveries(DeliveryNumber(u64::MAX), most, |delivery| {
-        delivery.outcome == DeliveryOutcome::Delivered && missing.borrow_mut().remove(&delivery.channel)
+        delivery.result == DeliveryResult::Delivered && missing.borrow_mut().remove(&delivery.channel)
     })?;
     Ok(newest.into_iter().map(|delivery| (delivery.channel, delivery.finished)).collect())
 }

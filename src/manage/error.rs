@@ -5,211 +5,219 @@ use std::fmt;
 use uuid::Uuid;
 
 use crate::domain::channel::SettingsError;
-use crate::domain::window::WindowError;
-use crate::engine::command::user::UserRefusal;
-use crate::engine::command::{Refusal, Unavailable};
+use crate::domain::maintenance_window::WindowError;
+use crate::engine::command::user::UserCommandError;
+use crate::engine::command::{CommandError, Unavailable};
 use crate::store::StoreError;
 
 /// Names that a message lists.
-const FEW_NAMES: usize = 20;
+const MAX_LISTED_NAMES: usize = 20;
 
 /// Why something was not done. Nothing was changed, unless the variant says otherwise.
 #[derive(Debug)]
-pub enum ManageError {
+pub enum OperationError {
     /// No project has that name or UUID.
-    NoProject {
+    UnknownProject {
         /// What was asked for.
-        wanted: String,
+        requested: String,
         /// The names there are.
         names: Vec<String>,
     },
     /// No project was named, and there is not exactly one.
-    WhichProject {
+    AmbiguousProject {
         /// The names there are.
         names: Vec<String>,
     },
     /// No user has that name or UUID.
-    NoUser {
+    UnknownUser {
         /// What was asked for.
-        wanted: String,
+        requested: String,
         /// The names there are.
         names: Vec<String>,
     },
     /// What there is of users does not allow it.
-    User(UserRefusal),
+    User(UserCommandError),
     /// No key has that number.
-    NoKey(u64),
+    UnknownKey(u64),
     /// No channel has that name or UUID.
-    NoChannel(String),
+    UnknownChannel(String),
     /// Several channels have that name.
     AmbiguousChannel {
         /// The name.
-        wanted: String,
+        requested: String,
         /// Those that have it.
         uuids: Vec<Uuid>,
     },
     /// No maintenance window has that name or UUID.
-    NoWindow(String),
+    UnknownWindow(String),
     /// Several maintenance windows have that name.
     AmbiguousWindow {
         /// The name.
-        wanted: String,
+        requested: String,
         /// Those that have it.
         uuids: Vec<Uuid>,
     },
     /// A maintenance window cannot be open at these times.
     Window(WindowError),
     /// No check has that UUID, slug or name.
-    NoCheck(String),
+    UnknownCheck(String),
     /// Several checks have that slug or name.
     AmbiguousCheck {
         /// The slug or name.
-        wanted: String,
+        requested: String,
         /// Those that have it.
         uuids: Vec<Uuid>,
     },
     /// The state of the check or of its project does not allow it.
-    Refused(Refusal),
+    Command(CommandError),
     /// The channel is a group without channels.
     EmptyGroup,
     /// The test of a channel in a group had no result in time.
     NoTestResult,
     /// No delivery has that number.
-    NoDelivery(u64),
+    UnknownDelivery(u64),
     /// This delivery was about no check: a test, or a reminder.
-    NoCheckToTell(u64),
+    DeliveryWithoutCheck(u64),
     /// Only what was given up is sent again; this delivery came to something else.
-    NotGivenUp {
+    DeliveryNotFailed {
         /// Its number.
         number: u64,
         /// What has become of it.
-        outcome: &'static str,
+        result: &'static str,
     },
     /// Another project has that name.
     ProjectNameTaken,
     /// The kind of the channel does not take these settings.
     Settings(SettingsError),
     /// It was removed between being found and being changed.
-    Gone,
+    Removed,
     /// What was drawn at random is no key.
-    NotDrawn,
+    InvalidGeneratedKey,
     /// The file cannot be read at the moment.
-    Unreadable(StoreError),
-    /// The writer did not answer; for [`Unavailable::Storage`] the change may or may not have been made.
+    Store(StoreError),
+    /// The writer did not answer; for [`Unavailable::StorageFailed`] the change may or may not have been made.
     Unavailable(Unavailable),
 }
 
-impl fmt::Display for ManageError {
+impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoProject { wanted, names } if names.is_empty() => {
+            Self::UnknownProject { requested: wanted, names } if names.is_empty() => {
                 write!(f, "there is no project {wanted:?}, nor any other; `project create` makes one")
             }
-            Self::NoProject { wanted, names } => write!(f, "there is no project {wanted:?}; there are: {}", few(names)),
-            Self::WhichProject { names } if names.is_empty() => f.write_str("there is no project; `project create` makes one"),
-            Self::WhichProject { names } => {
-                write!(f, "there are {} projects; name one with --project: {}", names.len(), few(names))
+            Self::UnknownProject { requested: wanted, names } => {
+                write!(f, "there is no project {wanted:?}; there are: {}", join_first(names))
             }
-            Self::NoUser { wanted, names } if names.is_empty() => {
+            Self::AmbiguousProject { names } if names.is_empty() => f.write_str("there is no project; `project create` makes one"),
+            Self::AmbiguousProject { names } => {
+                write!(f, "there are {} projects; name one with --project: {}", names.len(), join_first(names))
+            }
+            Self::UnknownUser { requested: wanted, names } if names.is_empty() => {
                 write!(f, "there is no user {wanted:?}, nor any other; `user create` makes one")
             }
-            Self::NoUser { wanted, names } => write!(f, "there is no user {wanted:?}; there are: {}", few(names)),
-            Self::User(UserRefusal::NameTaken) => f.write_str("there is a user of that name already; choose another name"),
-            Self::User(UserRefusal::TooMany) => f.write_str("there are as many users as there may be; delete one first"),
-            Self::User(UserRefusal::LastOwner) => f.write_str("this is the last owner who may sign in; make another one first"),
-            Self::User(UserRefusal::LinkSpent) => f.write_str("this link has been used or has expired; `user link` prints a new one"),
-            Self::User(UserRefusal::NotEmpty) => {
+            Self::UnknownUser { requested: wanted, names } => write!(f, "there is no user {wanted:?}; there are: {}", join_first(names)),
+            Self::User(UserCommandError::NameTaken) => f.write_str("there is a user of that name already; choose another name"),
+            Self::User(UserCommandError::TooManyUsers) => f.write_str("there are as many users as there may be; delete one first"),
+            Self::User(UserCommandError::LastOwner) => f.write_str("this is the last owner who may sign in; make another one first"),
+            Self::User(UserCommandError::LinkInvalid) => {
+                f.write_str("this link has been used or has expired; `user link` prints a new one")
+            }
+            Self::User(UserCommandError::UserExists) => {
                 f.write_str("there is a user already; give the name of one, for a link to choose its password")
             }
-            Self::User(UserRefusal::NotAllowed) => f.write_str("the user is disabled; `user set NAME --enable` changes that"),
-            Self::NoKey(id) => write!(f, "there is no key {id}; `key list` shows those there are"),
-            Self::NoChannel(wanted) => write!(f, "there is no channel {wanted:?}; `channel list` shows those there are"),
-            Self::AmbiguousChannel { wanted, uuids } => {
+            Self::User(UserCommandError::SignInRefused) => f.write_str("the user is disabled; `user set NAME --enable` changes that"),
+            Self::UnknownKey(id) => write!(f, "there is no key {id}; `key list` shows those there are"),
+            Self::UnknownChannel(wanted) => write!(f, "there is no channel {wanted:?}; `channel list` shows those there are"),
+            Self::AmbiguousChannel { requested: wanted, uuids } => {
                 write!(
                     f,
                     "{} channels are named {wanted:?}; name the project with --project, or give the UUID of one: {}",
                     uuids.len(),
-                    few(uuids)
+                    join_first(uuids)
                 )
             }
-            Self::NoWindow(wanted) => write!(f, "there is no maintenance window {wanted:?}; `window list` shows those there are"),
-            Self::AmbiguousWindow { wanted, uuids } => {
+            Self::UnknownWindow(wanted) => write!(f, "there is no maintenance window {wanted:?}; `window list` shows those there are"),
+            Self::AmbiguousWindow { requested: wanted, uuids } => {
                 write!(
                     f,
                     "{} maintenance windows are named {wanted:?}; name the project with --project, or give the UUID of one: {}",
                     uuids.len(),
-                    few(uuids)
+                    join_first(uuids)
                 )
             }
             Self::Window(error) => error.fmt(f),
-            Self::NoCheck(wanted) => write!(f, "there is no check {wanted:?}; `check list` shows those there are"),
-            Self::AmbiguousCheck { wanted, uuids } => {
+            Self::UnknownCheck(wanted) => write!(f, "there is no check {wanted:?}; `check list` shows those there are"),
+            Self::AmbiguousCheck { requested: wanted, uuids } => {
                 write!(
                     f,
                     "{} checks are called {wanted:?}; name the project with --project, or give the UUID of one: {}",
                     uuids.len(),
-                    few(uuids)
+                    join_first(uuids)
                 )
             }
-            Self::Refused(Refusal::CheckLimit) => {
+            Self::Command(CommandError::CheckLimitReached) => {
                 f.write_str("the project has as many checks as it may; `project set --check-limit` changes that")
             }
-            Self::Refused(Refusal::NotPaused) => f.write_str("the check is not paused"),
-            Self::Refused(Refusal::EmptyChannel) => f.write_str("a channel in the list is empty; separate UUIDs or names by single commas"),
-            Self::Refused(Refusal::InvalidChannel(name)) => {
+            Self::Command(CommandError::NotPaused) => f.write_str("the check is not paused"),
+            Self::Command(CommandError::EmptyChannel) => {
+                f.write_str("a channel in the list is empty; separate UUIDs or names by single commas")
+            }
+            Self::Command(CommandError::InvalidChannel(name)) => {
                 write!(f, "the project has no channel {name:?}; `channel list` shows those there are")
             }
-            Self::Refused(Refusal::AmbiguousChannel(name)) => {
+            Self::Command(CommandError::AmbiguousChannel(name)) => {
                 write!(f, "several channels of the project are named {name:?}; give the UUID of one")
             }
-            Self::Refused(Refusal::KeyLimit) => f.write_str("the project has 1,000 keys, as many as it may; `key revoke` removes one"),
-            Self::Refused(Refusal::WindowLimit) => {
+            Self::Command(CommandError::KeyLimitReached) => {
+                f.write_str("the project has 1,000 keys, as many as it may; `key revoke` removes one")
+            }
+            Self::Command(CommandError::WindowLimitReached) => {
                 f.write_str("the project has as many maintenance windows as it may; `window delete` makes room")
             }
-            Self::Refused(Refusal::Parents(error)) => error.fmt(f),
-            Self::Refused(Refusal::Stage(refusal)) => refusal.fmt(f),
-            Self::Refused(Refusal::ChannelDisabled) => f.write_str("the channel is disabled; `channel enable` changes that"),
-            Self::Refused(Refusal::Outdated) => {
+            Self::Command(CommandError::InvalidParents(error)) => error.fmt(f),
+            Self::Command(CommandError::Import(refusal)) => refusal.fmt(f),
+            Self::Command(CommandError::ChannelDisabled) => f.write_str("the channel is disabled; `channel enable` changes that"),
+            Self::Command(CommandError::Outdated) => {
                 f.write_str("the check has changed its status since, and this channel is told only what is true now")
             }
             Self::EmptyGroup => f.write_str("the group has no channel; `channel set` gives it some"),
             Self::NoTestResult => f.write_str("no result came in time; test it alone"),
-            Self::NoDelivery(number) => write!(f, "there is no delivery {number}; `deliveries` shows those there are"),
-            Self::NoCheckToTell(number) => {
+            Self::UnknownDelivery(number) => write!(f, "there is no delivery {number}; `deliveries` shows those there are"),
+            Self::DeliveryWithoutCheck(number) => {
                 write!(
                     f,
                     "delivery {number} is about no single check, so it is not sent again; `channel test` shows whether the channel works"
                 )
             }
-            Self::NotGivenUp { number, outcome } => {
+            Self::DeliveryNotFailed { number, result: outcome } => {
                 write!(f, "delivery {number} is {outcome}; only what failed is sent again, `deliveries --failed` shows it")
             }
             // What these are about no command of this room contains.
-            Self::Refused(_) => f.write_str("it was refused; nothing was changed"),
-            Self::Unreadable(error) => write!(f, "it cannot be read at the moment: {error}"),
+            Self::Command(_) => f.write_str("it was refused; nothing was changed"),
+            Self::Store(error) => write!(f, "it cannot be read at the moment: {error}"),
             Self::ProjectNameTaken => f.write_str("there is a project of that name already; choose another name"),
             Self::Settings(error) => error.fmt(f),
-            Self::Gone => f.write_str("what it is about was removed meanwhile"),
-            Self::NotDrawn => f.write_str("no key could be made; try again"),
+            Self::Removed => f.write_str("what it is about was removed meanwhile"),
+            Self::InvalidGeneratedKey => f.write_str("no key could be made; try again"),
             Self::Unavailable(Unavailable::Busy) => f.write_str("the server has too much to do; nothing was changed, try again"),
             Self::Unavailable(Unavailable::Stopping) => f.write_str("the server is stopping; nothing was changed, try again"),
-            Self::Unavailable(Unavailable::Storage) => {
+            Self::Unavailable(Unavailable::StorageFailed) => {
                 f.write_str("the database cannot be written at the moment, the change may or may not have been made; see the server's log")
             }
         }
     }
 }
 
-impl std::error::Error for ManageError {}
+impl std::error::Error for OperationError {}
 
-impl From<SettingsError> for ManageError {
+impl From<SettingsError> for OperationError {
     fn from(error: SettingsError) -> Self {
         Self::Settings(error)
     }
 }
 
 /// The first names of a list.
-fn few(names: &[impl ToString]) -> String {
-    let shown: Vec<_> = names.iter().take(FEW_NAMES).map(ToString::to_string).collect();
-    shown.join(", ") + if names.len() > FEW_NAMES { ", ..." } else { "" }
+fn join_first(names: &[impl ToString]) -> String {
+    let shown: Vec<_> = names.iter().take(MAX_LISTED_NAMES).map(ToString::to_string).collect();
+    shown.join(", ") + if names.len() > MAX_LISTED_NAMES { ", ..." } else { "" }
 }

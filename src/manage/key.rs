@@ -2,37 +2,37 @@
 
 use std::sync::Arc;
 
-use super::{ManageError, submit};
+use super::{OperationError, submit};
 use crate::domain::ids::{KeyId, ProjectId};
-use crate::domain::project::{Access, Key, KeyHash, KeyLabel, PingKey, Project, Secret};
+use crate::domain::project::{KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, Project, ProjectKey};
 use crate::engine::Handle;
-use crate::engine::command::{Command, NewKey, Outcome};
+use crate::engine::command::{Command, CommandOutcome, NewKey};
 use crate::random::Random;
 
 /// Makes a key and returns its number and the key itself. An API key cannot be had again: only its hash is kept.
 ///
 /// # Errors
 /// When the project is gone, or the writer does not answer.
-pub async fn create(handle: &Handle, project: ProjectId, access: Access, label: KeyLabel) -> Result<(KeyId, String), ManageError> {
-    let (secret, text) = draw(handle.random(), access).ok_or(ManageError::NotDrawn)?;
-    let hint = text.chars().take(Key::HINT_LENGTH).collect::<String>().into();
+pub async fn create(handle: &Handle, project: ProjectId, access: KeyAccess, label: KeyLabel) -> Result<(KeyId, String), OperationError> {
+    let (secret, text) = generate_key(handle.random(), access).ok_or(OperationError::InvalidGeneratedKey)?;
+    let hint = text.chars().take(ProjectKey::HINT_LENGTH).collect::<String>().into();
     let key = NewKey { project, secret, label, hint };
     match submit(handle, Command::CreateKey(Box::new(key))).await? {
-        Outcome::Key(key) => Ok((key.id, text)),
+        CommandOutcome::Key(key) => Ok((key.id, text)),
         // That command comes to nothing else.
-        _ => Err(ManageError::Gone),
+        _ => Err(OperationError::Removed),
     }
 }
 
 /// A key as it is stored, and as its holder writes it.
-fn draw(random: &Random, access: Access) -> Option<(Secret, String)> {
+fn generate_key(random: &Random, access: KeyAccess) -> Option<(KeySecret, String)> {
     let api_key = || random.url_safe::<{ KeyHash::KEY_LENGTH }>();
     match access {
-        Access::ReadWrite => Some(api_key()).map(|text| (Secret::ReadWrite(KeyHash::of(text.as_bytes())), text)),
-        Access::ReadOnly => Some(api_key()).map(|text| (Secret::ReadOnly(KeyHash::of(text.as_bytes())), text)),
-        Access::Ping => {
-            let text = random.url_safe::<{ PingKey::LENGTH }>();
-            PingKey::parse(&text).map(|key| (Secret::Ping(key), text))
+        KeyAccess::ReadWrite => Some(api_key()).map(|text| (KeySecret::ReadWrite(KeyHash::of_key(text.as_bytes())), text)),
+        KeyAccess::ReadOnly => Some(api_key()).map(|text| (KeySecret::ReadOnly(KeyHash::of_key(text.as_bytes())), text)),
+        KeyAccess::Ping => {
+            let text = random.url_safe::<{ PingKey::GENERATED_LENGTH }>();
+            PingKey::parse(&text).map(|key| (KeySecret::Ping(key), text))
         }
     }
 }
@@ -41,16 +41,16 @@ fn draw(random: &Random, access: Access) -> Option<(Secret, String)> {
 ///
 /// # Errors
 /// When there is no such key, or the writer does not answer.
-pub async fn revoke(handle: &Handle, id: u64) -> Result<(), ManageError> {
+pub async fn revoke(handle: &Handle, id: u64) -> Result<(), OperationError> {
     let known = handle.with_state(|state| state.key(KeyId(id)).is_some());
     if !known {
-        return Err(ManageError::NoKey(id));
+        return Err(OperationError::UnknownKey(id));
     }
     submit(handle, Command::RevokeKey(KeyId(id))).await.map(drop)
 }
 
 /// The keys of a project or of all, each with its project, oldest first.
-pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<Key>)> {
+pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<ProjectKey>)> {
     handle.with_state(|state| {
         let keys = state.keys().filter(|key| project.is_none_or(|project| key.project == project));
         keys.filter_map(|key| Some((Arc::clone(&state.project(key.project)?.project), Arc::clone(key)))).collect()

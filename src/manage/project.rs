@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{ManageError, submit};
+use super::{OperationError, submit};
 use crate::domain::ids::ProjectId;
 use crate::domain::project::{Project, ProjectName};
 use crate::engine::Handle;
-use crate::engine::command::{Command, NewProject, Outcome};
+use crate::engine::command::{Command, CommandOutcome, NewProject};
 
 /// Characters of the segment that names a project in badge URLs.
 const BADGE_KEY_LENGTH: usize = 22;
 
 /// What of a project changes; what is `None` stays.
 #[derive(Clone, Default)]
-pub struct Changes {
+pub struct ProjectChanges {
     /// Its new name.
     pub name: Option<ProjectName>,
     /// How many checks it may have, or `Some(None)` for as many as one likes.
@@ -33,14 +33,14 @@ pub async fn create(
     name: ProjectName,
     check_limit: Option<u32>,
     ping_log_limit: u32,
-) -> Result<Box<Project>, ManageError> {
+) -> Result<Box<Project>, OperationError> {
     let uuid = handle.random().uuid();
     let badge_key = handle.random().url_safe::<BADGE_KEY_LENGTH>().into();
     let project = NewProject { uuid, name, check_limit, ping_log_limit, badge_key };
     match submit(handle, Command::CreateProject(Box::new(project))).await? {
-        Outcome::Project(project) => Ok(project),
+        CommandOutcome::Project(project) => Ok(project),
         // That command comes to nothing else.
-        _ => Err(ManageError::Gone),
+        _ => Err(OperationError::Removed),
     }
 }
 
@@ -48,10 +48,10 @@ pub async fn create(
 ///
 /// # Errors
 /// When another has the new name, it is gone, or the writer does not answer.
-pub async fn set(handle: &Handle, project: ProjectId, changes: Changes) -> Result<(), ManageError> {
-    let Changes { name, check_limit, ping_log_limit } = changes;
+pub async fn update(handle: &Handle, project: ProjectId, changes: ProjectChanges) -> Result<(), OperationError> {
+    let ProjectChanges { name, check_limit, ping_log_limit } = changes;
     let before = handle.with_state(|state| state.project(project).map(|found| Arc::clone(&found.project)));
-    submit(handle, Command::SetProject { project, name: name.clone(), check_limit, ping_log_limit }).await?;
+    submit(handle, Command::UpdateProject { project, name: name.clone(), check_limit, ping_log_limit }).await?;
     if let Some((before, now)) = before.zip(name).filter(|(before, now)| before.name != *now) {
         tracing::info!(before = before.name.as_str(), now = now.as_str(), "a project was renamed");
     }
@@ -62,7 +62,7 @@ pub async fn set(handle: &Handle, project: ProjectId, changes: Changes) -> Resul
 ///
 /// # Errors
 /// When it is gone, or the writer does not answer.
-pub async fn delete(handle: &Handle, project: ProjectId) -> Result<(), ManageError> {
+pub async fn delete(handle: &Handle, project: ProjectId) -> Result<(), OperationError> {
     submit(handle, Command::DeleteProject(project)).await.map(drop)
 }
 
@@ -70,13 +70,13 @@ pub async fn delete(handle: &Handle, project: ProjectId) -> Result<(), ManageErr
 ///
 /// # Errors
 /// When there is no such project.
-pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, ManageError> {
+pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, OperationError> {
     handle.with_state(|state| {
         let projects = || state.projects().map(|project_state| &project_state.project);
         let by_uuid = wanted.parse::<Uuid>().ok().and_then(|uuid| projects().find(|project| project.uuid == uuid));
         let found = by_uuid.or_else(|| projects().find(|project| project.name.as_str() == wanted)).cloned();
         let names = || projects().map(|project| project.name.as_str().into()).collect();
-        found.ok_or_else(|| ManageError::NoProject { wanted: wanted.into(), names: names() })
+        found.ok_or_else(|| OperationError::UnknownProject { requested: wanted.into(), names: names() })
     })
 }
 
@@ -84,7 +84,7 @@ pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, ManageError> 
 ///
 /// # Errors
 /// When there is no such project, or none is named and there are several or none at all.
-pub fn find_or_only(handle: &Handle, wanted: Option<&str>) -> Result<Arc<Project>, ManageError> {
+pub fn find_or_only(handle: &Handle, wanted: Option<&str>) -> Result<Arc<Project>, OperationError> {
     if let Some(wanted) = wanted {
         return find(handle, wanted);
     }
@@ -92,7 +92,9 @@ pub fn find_or_only(handle: &Handle, wanted: Option<&str>) -> Result<Arc<Project
         let projects: Vec<_> = state.projects().map(|project_state| &project_state.project).collect();
         match projects.as_slice() {
             [only] => Ok(Arc::clone(only)),
-            several => Err(ManageError::WhichProject { names: several.iter().map(|project| project.name.as_str().into()).collect() }),
+            several => {
+                Err(OperationError::AmbiguousProject { names: several.iter().map(|project| project.name.as_str().into()).collect() })
+            }
         }
     })
 }

@@ -4,24 +4,24 @@ use std::future::Future;
 
 use super::*;
 use crate::clock::{Clock, ManualClock};
-use crate::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
-use crate::domain::moment::Moment;
-use crate::domain::project::{Access, ChannelName, KeyHash, KeyLabel, PingKey, Project, ProjectName};
-use crate::engine::{self, Ended};
+use crate::domain::channel::{ChannelKind, ChannelSettings, SettingsUpdate};
+use crate::domain::project::{ChannelName, KeyAccess, KeyHash, KeyLabel, PingKey, Project, ProjectName};
+use crate::domain::timestamp::Timestamp;
+use crate::engine::{self, WriterExit};
 use crate::random::Random;
 use crate::store::Medium;
 
 /// An engine of its own, in memory.
-pub(crate) struct Service {
+pub(crate) struct EngineFixture {
     pub(crate) handle: Handle,
     runtime: tokio::runtime::Runtime,
-    writer: Option<std::thread::JoinHandle<Ended>>,
+    writer: Option<std::thread::JoinHandle<WriterExit>>,
 }
 
-impl Service {
+impl EngineFixture {
     pub(crate) fn new() -> Self {
-        let clock = Clock::Manual(ManualClock::at(Moment::from_secs(1_790_000_000)));
-        let config = engine::Config { clock, random: Random::seeded(1), ..engine::Config::new(Medium::memory(), 0) };
+        let clock = Clock::Manual(ManualClock::at(Timestamp::from_secs(1_790_000_000)));
+        let config = engine::EngineConfig { clock, random: Random::seeded(1), ..engine::EngineConfig::new(Medium::memory(), 0) };
         let (handle, writer) = engine::open(config).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         Self { handle, runtime, writer: Some(std::thread::spawn(|| writer.run())) }
@@ -39,7 +39,7 @@ impl Service {
     /// Makes a webhook with a secret header and returns its UUID.
     fn channel(&self, project: &Project, name: &str) -> String {
         let settings =
-            ChannelSettings::parse(ChannelKind::named("webhook").unwrap(), [("up-url", "http://a/"), ("header.k", "secret")]).unwrap();
+            ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), [("up-url", "http://a/"), ("header.k", "secret")]).unwrap();
         self.run(channel::create(&self.handle, project.id, ChannelName::parse(name).unwrap(), settings)).unwrap().uuid.to_string()
     }
 
@@ -48,25 +48,25 @@ impl Service {
         let channel = channel::find(&self.handle, None, wanted).map_err(|error| error.to_string())?;
         let name = name.map(|name| ChannelName::parse(name).unwrap());
         let pairs = pairs.map(|pairs| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
-        self.run(channel::set(&self.handle, channel.id, name, pairs.map(GivenSettings::new))).map_err(|error| error.to_string())
+        self.run(channel::update(&self.handle, channel.id, name, pairs.map(SettingsUpdate::replace_all))).map_err(|error| error.to_string())
     }
 }
 
-impl Drop for Service {
+impl Drop for EngineFixture {
     fn drop(&mut self) {
         self.handle.close();
-        assert!(self.writer.take().is_some_and(|writer| matches!(writer.join(), Ok(Ended::Closed))));
+        assert!(self.writer.take().is_some_and(|writer| matches!(writer.join(), Ok(WriterExit::Closed))));
     }
 }
 
 /// The sentence of what went wrong.
-fn refused<T>(result: Result<T, ManageError>) -> String {
+fn refused<T>(result: Result<T, OperationError>) -> String {
     result.err().unwrap().to_string()
 }
 
 #[test]
 fn projects_are_found_by_uuid_before_name() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let (handle, none) = (&service.handle, refused(project::find(&service.handle, "one")));
     assert_eq!(none, r#"there is no project "one", nor any other; `project create` makes one"#);
     let one = service.project("one");
@@ -82,7 +82,7 @@ fn projects_are_found_by_uuid_before_name() {
 
 #[test]
 fn projects_are_made_changed_and_deleted() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let handle = &service.handle;
     let (one, two) = (service.project("one"), service.project("two"));
     assert_ne!((one.uuid, &one.badge_key), (two.uuid, &two.badge_key));
@@ -90,13 +90,13 @@ fn projects_are_made_changed_and_deleted() {
     let taken = "there is a project of that name already; choose another name";
     let name = |name: &str| Some(ProjectName::parse(name).unwrap());
     for (changes, wanted) in [
-        (project::Changes { name: name("two"), ..Default::default() }, Err(taken)),
-        (project::Changes { name: name("uno"), ..Default::default() }, Ok(("uno", None, 100))),
-        (project::Changes { check_limit: Some(Some(3)), ping_log_limit: Some(7), ..Default::default() }, Ok(("uno", Some(3), 7))),
-        (project::Changes::default(), Ok(("uno", Some(3), 7))),
-        (project::Changes { check_limit: Some(None), ..Default::default() }, Ok(("uno", None, 7))),
+        (project::ProjectChanges { name: name("two"), ..Default::default() }, Err(taken)),
+        (project::ProjectChanges { name: name("uno"), ..Default::default() }, Ok(("uno", None, 100))),
+        (project::ProjectChanges { check_limit: Some(Some(3)), ping_log_limit: Some(7), ..Default::default() }, Ok(("uno", Some(3), 7))),
+        (project::ProjectChanges::default(), Ok(("uno", Some(3), 7))),
+        (project::ProjectChanges { check_limit: Some(None), ..Default::default() }, Ok(("uno", None, 7))),
     ] {
-        let done = service.run(project::set(handle, one.id, changes)).map_err(|error| error.to_string());
+        let done = service.run(project::update(handle, one.id, changes)).map_err(|error| error.to_string());
         let (now, checks) = project::list(handle).remove(0);
         assert_eq!((done.as_ref().map_err(String::as_str), checks), (wanted.map(|_| ()).as_ref().map_err(|error| *error), 0));
         if let Ok(wanted) = wanted {
@@ -107,20 +107,20 @@ fn projects_are_made_changed_and_deleted() {
     assert_eq!(project::list(handle).len(), 1);
     let gone = "what it is about was removed meanwhile";
     assert_eq!(refused(service.run(project::delete(handle, two.id))), gone);
-    assert_eq!(refused(service.run(project::set(handle, two.id, project::Changes::default()))), gone);
-    assert_eq!(refused(service.run(key::create(handle, two.id, Access::Ping, KeyLabel::default()))), gone);
+    assert_eq!(refused(service.run(project::update(handle, two.id, project::ProjectChanges::default()))), gone);
+    assert_eq!(refused(service.run(key::create(handle, two.id, KeyAccess::Ping, KeyLabel::default()))), gone);
 }
 
 #[test]
 fn keys_are_told_once_and_stored_hashed() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let handle = &service.handle;
     let (one, two) = (service.project("one"), service.project("two"));
     let create = |project: &Project, access| service.run(key::create(handle, project.id, access, KeyLabel::default())).unwrap().1;
-    let (write, read, ping) = (create(&one, Access::ReadWrite), create(&one, Access::ReadOnly), create(&two, Access::Ping));
+    let (write, read, ping) = (create(&one, KeyAccess::ReadWrite), create(&one, KeyAccess::ReadOnly), create(&two, KeyAccess::Ping));
     assert_eq!((write.len(), read.len(), ping.len()), (32, 32, 22));
-    let access = |key: &str| handle.with_state(|state| state.key_by_hash(&KeyHash::of(key.as_bytes())).map(|key| key.secret.access()));
-    assert_eq!((access(&write), access(&read), access(&ping)), (Some(Access::ReadWrite), Some(Access::ReadOnly), None));
+    let access = |key: &str| handle.with_state(|state| state.key_by_hash(&KeyHash::of_key(key.as_bytes())).map(|key| key.secret.access()));
+    assert_eq!((access(&write), access(&read), access(&ping)), (Some(KeyAccess::ReadWrite), Some(KeyAccess::ReadOnly), None));
     assert_eq!(handle.with_state(|state| state.project_by_ping_key(&PingKey::parse(&ping).unwrap())), Some(two.id));
 
     let list = |project: Option<&Project>| {
@@ -129,7 +129,7 @@ fn keys_are_told_once_and_stored_hashed() {
         assert!(keys.iter().all(|(_, key)| key.hint.len() == 4 && told.iter().any(|told| told.starts_with(&*key.hint))));
         keys.iter().map(|(project, key)| (project.name.as_str().to_owned(), key.secret.access())).collect::<Vec<_>>()
     };
-    let (of_one, of_two) = ([("one".into(), Access::ReadWrite), ("one".into(), Access::ReadOnly)], [("two".into(), Access::Ping)]);
+    let (of_one, of_two) = ([("one".into(), KeyAccess::ReadWrite), ("one".into(), KeyAccess::ReadOnly)], [("two".into(), KeyAccess::Ping)]);
     assert_eq!((list(Some(&one)), list(Some(&two))), (of_one.to_vec(), of_two.to_vec()));
     assert_eq!(list(None), [&of_one[..], &of_two].concat());
 
@@ -142,7 +142,7 @@ fn keys_are_told_once_and_stored_hashed() {
 
 #[test]
 fn channels_are_found_by_uuid_or_by_a_name_that_only_one_has() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let handle = &service.handle;
     let (one, two) = (service.project("one"), service.project("two"));
     let (first, second, empty) = (service.channel(&one, "twin"), service.channel(&two, "twin"), service.channel(&two, ""));
@@ -167,7 +167,7 @@ fn channels_are_found_by_uuid_or_by_a_name_that_only_one_has() {
 
 #[test]
 fn channels_are_changed_and_deleted() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let handle = &service.handle;
     let project = service.project("one");
     let uuid = service.channel(&project, "hook");
@@ -199,7 +199,7 @@ fn channels_are_changed_and_deleted() {
 
 #[test]
 fn a_service_that_is_stopping_changes_nothing() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let project = service.project("one");
     service.handle.close();
     let stopping = refused(service.run(project::delete(&service.handle, project.id)));

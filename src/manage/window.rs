@@ -2,29 +2,35 @@
 
 use std::sync::Arc;
 
-use super::{ManageError, submit};
-use crate::domain::ids::{ProjectId, hyphenated_uuid};
+use super::{OperationError, submit};
+use crate::domain::ids::{ProjectId, parse_hyphenated_uuid};
+use crate::domain::maintenance_window::{MaintenanceWindow, WindowError, WindowTimesInput};
 use crate::domain::project::Project;
 use crate::domain::text::{Name, Tags};
-use crate::domain::window::{GivenTimes, Window, WindowError};
 use crate::engine::Handle;
-use crate::engine::command::{Command, NewWindow, Outcome};
+use crate::engine::command::{Command, CommandOutcome, NewWindow};
 
 /// Makes a window.
 ///
 /// # Errors
 /// When its tags are too many or its times cannot be, the project is gone or has too many, or the writer does not answer.
-pub async fn create(handle: &Handle, project: ProjectId, name: Name, tags: Tags, times: GivenTimes) -> Result<Arc<Window>, ManageError> {
-    if !tags.fits() {
-        let most = format!("they have at most {} characters, and there are at most {}", Tags::MOST_CHARS, Tags::MOST);
-        return Err(ManageError::Window(WindowError("tags", most)));
+pub async fn create(
+    handle: &Handle,
+    project: ProjectId,
+    name: Name,
+    tags: Tags,
+    times: WindowTimesInput,
+) -> Result<Arc<MaintenanceWindow>, OperationError> {
+    if !tags.is_within_limit() {
+        let most = format!("they have at most {} characters, and there are at most {}", Tags::MAX_CHARS, Tags::MAX_TAGS);
+        return Err(OperationError::Window(WindowError("tags", most)));
     }
-    let times = times.read(handle.now()).map_err(ManageError::Window)?;
+    let times = times.parse(handle.now()).map_err(OperationError::Window)?;
     let uuid = handle.random().uuid();
     match submit(handle, Command::CreateWindow(Box::new(NewWindow { uuid, project, name, tags, times }))).await? {
-        Outcome::Window(window) => Ok(window),
+        CommandOutcome::Window(window) => Ok(window),
         // That command comes to nothing else.
-        _ => Err(ManageError::Gone),
+        _ => Err(OperationError::Removed),
     }
 }
 
@@ -32,12 +38,12 @@ pub async fn create(handle: &Handle, project: ProjectId, name: Name, tags: Tags,
 ///
 /// # Errors
 /// When it is gone, or the writer does not answer.
-pub async fn delete(handle: &Handle, window: &Window) -> Result<(), ManageError> {
+pub async fn delete(handle: &Handle, window: &MaintenanceWindow) -> Result<(), OperationError> {
     submit(handle, Command::DeleteWindow(window.project, window.id)).await.map(drop)
 }
 
 /// The windows of a project or of all, oldest first, with their projects.
-pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<Window>)> {
+pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<MaintenanceWindow>)> {
     handle.with_state(|state| {
         let wanted = state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project));
         let windows = wanted.flat_map(|project_state| {
@@ -51,16 +57,16 @@ pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, A
 ///
 /// # Errors
 /// When there is none, or several have the name.
-pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Arc<Window>, ManageError> {
+pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Arc<MaintenanceWindow>, OperationError> {
     let windows = || list(handle, project).into_iter().map(|(_, window)| window);
-    if let Some(uuid) = hyphenated_uuid(wanted)
+    if let Some(uuid) = parse_hyphenated_uuid(wanted)
         && let Some(window) = windows().find(|window| window.uuid == uuid)
     {
         return Ok(window);
     }
     let mut named: Vec<_> = windows().filter(|window| window.name.as_str() == wanted).collect();
     match named.len() {
-        0 | 1 => named.pop().ok_or_else(|| ManageError::NoWindow(wanted.into())),
-        _ => Err(ManageError::AmbiguousWindow { wanted: wanted.into(), uuids: named.iter().map(|window| window.uuid).collect() }),
+        0 | 1 => named.pop().ok_or_else(|| OperationError::UnknownWindow(wanted.into())),
+        _ => Err(OperationError::AmbiguousWindow { requested: wanted.into(), uuids: named.iter().map(|window| window.uuid).collect() }),
     }
 }

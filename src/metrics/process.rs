@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 /// Registers what can be found out of a process that was started then, in seconds since 1970.
-pub(super) fn look(started: f64, registry: &mut Registry) {
+pub(super) fn register_process_metrics(started: f64, registry: &mut Registry) {
     registry.register("start_time_seconds", "When the process was started", ConstGauge::new(started));
     let Ok(stat) = fs::read_to_string("/proc/self/stat") else { return };
     // The name of the program may have spaces; the numbers follow its closing parenthesis (proc_pid_stat(5), from the third on).

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::sending::MessageSender;
+use super::sender::MessageSender;
 use crate::log_limit::LogLimit;
-use crate::outbound::{HttpRequest, Redirects, Trust};
+use crate::outbound::{HttpRequest, RedirectPolicy, Trust};
 
 /// How long an answer is waited for.
-const WITHIN: Duration = Duration::from_secs(10);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One line for all of them now and then.
-static FAILURES: LogLimit = LogLimit::new();
+static FAILURE_LOG_LIMIT: LogLimit = LogLimit::new();
 
 /// Where, and how often.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,34 +22,34 @@ pub struct Heartbeat {
     /// The URL, which may be a secret.
     pub url: String,
     /// How often it is fetched.
-    pub every: Duration,
+    pub interval: Duration,
 }
 
 /// Fetches it until it is stopped, as long as pings are taken and deadlines are noticed. It shares its thread with what sends alerts: if that
 /// hangs, no heartbeat is sent.
 pub(super) async fn run(sender: Rc<MessageSender>, heartbeat: Heartbeat) {
     loop {
-        if sender.handle.is_writable() && !sender.handle.is_behind() {
+        if sender.handle.is_writable() && !sender.handle.has_overdue_deadlines() {
             let request = HttpRequest {
                 method: "GET".into(),
                 url: heartbeat.url.clone(),
                 headers: Vec::new(),
                 body: Vec::new().into(),
-                redirects: Redirects::Own,
+                redirects: RedirectPolicy::Follow,
                 pin: None,
-                within: WITHIN,
+                timeout: HEARTBEAT_TIMEOUT,
             };
-            let failed = match sender.fetch(request, Trust::Operator).await {
+            let failed = match sender.send_request(request, Trust::Operator).await {
                 Ok(answer) if (200..300).contains(&answer.status) => None,
                 Ok(answer) => Some(format!("the answer was {}", answer.status)),
                 Err(error) => Some(error.to_string()),
             };
             if let Some(reason) = failed
-                && let Some(left_out) = FAILURES.admit(sender.handle.now())
+                && let Some(left_out) = FAILURE_LOG_LIMIT.admit(sender.handle.now())
             {
                 tracing::warn!("the heartbeat was not taken: {reason}{left_out}");
             }
         }
-        sleep(heartbeat.every).await;
+        sleep(heartbeat.interval).await;
     }
 }

@@ -14,17 +14,17 @@ use tokio::process::{ChildStderr, Command};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::error::{SendError, Stage};
+use super::error::{SendError, SendStage};
 use crate::passwd::{self, Entry};
 
 /// Commands that run at once.
-const MOST_COMMANDS: usize = 4;
+const MAX_COMMANDS: usize = 4;
 /// Bytes of standard error that are kept.
-const MOST_STDERR: usize = 200;
+const MAX_STDERR_BYTES: usize = 200;
 /// How long standard error is read after the command has ended: something it started may hold it open for ever.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const STDERR_GRACE_TIME: Duration = Duration::from_millis(200);
 /// What is inherited of the environment, apart from the home directory.
-const INHERITED: [&str; 2] = ["PATH", "LANG"];
+const INHERITED_VARIABLES: [&str; 2] = ["PATH", "LANG"];
 /// The shell that commands are for.
 const SHELL: &str = "/bin/sh";
 /// The name under which this program starts the program in its arguments in a session of its own, without a terminal and without open files
@@ -41,21 +41,21 @@ pub struct ShellCommand {
     /// What it can read from standard input.
     pub input: Vec<u8>,
     /// How long it may take. After that it is killed, with all processes of its group.
-    pub within: Duration,
+    pub timeout: Duration,
 }
 
 /// How a command ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CommandEnd {
+pub struct ShellCommandResult {
     /// Its end.
-    pub how: ProcessEnd,
+    pub exit: ProcessExit,
     /// The first 200 bytes of its standard error.
     pub stderr: String,
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProcessEnd {
+pub enum ProcessExit {
     /// By itself, with this exit status. The shell's own are 126 for what cannot be executed and 127 for what is not there.
     Exited(i32),
     /// By this signal.
@@ -73,17 +73,17 @@ pub(super) struct Commands {
 
 impl Commands {
     pub(super) fn new(launcher: PathBuf) -> Self {
-        Self { launcher, at_once: Semaphore::new(MOST_COMMANDS) }
+        Self { launcher, at_once: Semaphore::new(MAX_COMMANDS) }
     }
 
     /// Runs a command to its end.
-    pub(super) async fn run(&self, command: ShellCommand) -> Result<CommandEnd, SendError> {
+    pub(super) async fn run(&self, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
         run(&self.launcher, &self.at_once, command).await
     }
 }
 
-async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Result<CommandEnd, SendError> {
-    let told = |why: String| SendError::new(Stage::Setup, why);
+async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
+    let told = |why: String| SendError::new(SendStage::Setup, why);
     // The shell takes the real ids, which are those of root where root acts as another user.
     if getuid() != geteuid() || getgid() != getegid() {
         return Err(told("this runs as one user with the rights of another, which the command could take: run it as that user".into()));
@@ -92,7 +92,7 @@ async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Res
     if !Path::new(SHELL).exists() {
         return Err(told("there is no /bin/sh: this system, perhaps a container image, has no shell".into()));
     }
-    let inherited = INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+    let inherited = INHERITED_VARIABLES.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
     let home = home(std::env::var_os("HOME"), getuid().as_raw(), &passwd::entries()).map(|home| (OsString::from("HOME"), home));
     let given = command.environment.into_iter().map(|(name, value)| (name.into(), value.into()));
     let mut child = Command::new(launcher)
@@ -100,18 +100,18 @@ async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Res
         .args([SHELL, "-c"])
         .arg(command.command)
         .env_clear()
-        .envs(inherited.chain(home).chain(given).filter(|(name, value)| is_variable(name, value)))
+        .envs(inherited.chain(home).chain(given).filter(|(name, value)| is_valid_variable(name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => SendError::new(Stage::Request, "the command holds a NUL character"),
-            kind => SendError::new(Stage::Exchange, format!("the shell cannot be started: {kind}")),
+            io::ErrorKind::InvalidInput => SendError::new(SendStage::Request, "the command holds a NUL character"),
+            kind => SendError::new(SendStage::Exchange, format!("the shell cannot be started: {kind}")),
         })?;
-    let mut group = Group(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
-    let words = Words::default();
-    let hearing = child.stderr.take().map(|stderr| tokio::spawn(words.clone().hear(stderr)));
+    let mut group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
+    let words = StderrPrefix::default();
+    let hearing = child.stderr.take().map(|stderr| tokio::spawn(words.clone().collect(stderr)));
     let mut stdin = child.stdin.take();
     let feed = async {
         if let Some(mut stdin) = stdin.take() {
@@ -120,7 +120,7 @@ async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Res
         }
     };
     // Once it has ended, nobody reads what it left unread, even if something that it started holds its input open.
-    let waited = timeout(command.within, async {
+    let waited = timeout(command.timeout, async {
         tokio::pin!(feed);
         tokio::select! {
             biased;
@@ -132,22 +132,22 @@ async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Res
         Ok(Ok(status)) => {
             // Its number may belong to another process from now on.
             group.0 = None;
-            status.code().map_or_else(|| ProcessEnd::Killed(status.signal().unwrap_or_default()), ProcessEnd::Exited)
+            status.code().map_or_else(|| ProcessExit::Killed(status.signal().unwrap_or_default()), ProcessExit::Exited)
         }
-        Ok(Err(error)) => return Err(SendError::new(Stage::Exchange, format!("the shell cannot be waited for: {}", error.kind()))),
+        Ok(Err(error)) => return Err(SendError::new(SendStage::Exchange, format!("the shell cannot be waited for: {}", error.kind()))),
         Err(_) => {
             drop(group);
             // It was killed: this takes a moment, and leaves no zombie.
-            let _ = timeout(LAST_WORDS, child.wait()).await;
-            ProcessEnd::TimedOut
+            let _ = timeout(STDERR_GRACE_TIME, child.wait()).await;
+            ProcessExit::TimedOut
         }
     };
     if let Some(mut hearing) = hearing
-        && timeout(LAST_WORDS, &mut hearing).await.is_err()
+        && timeout(STDERR_GRACE_TIME, &mut hearing).await.is_err()
     {
         hearing.abort();
     }
-    Ok(CommandEnd { how, stderr: words.told() })
+    Ok(ShellCommandResult { exit: how, stderr: words.to_text() })
 }
 
 /// Returns the home directory of the user whom a command runs as. That of another user in the list, such as root who has become this one, is
@@ -162,15 +162,15 @@ fn home(inherited: Option<OsString>, uid: u32, users: &[Entry]) -> Option<OsStri
 }
 
 /// Whether this can be a variable at all. The rest would fail the whole command.
-fn is_variable(name: &OsString, value: &OsString) -> bool {
+fn is_valid_variable(name: &OsString, value: &OsString) -> bool {
     let has = |text: &OsString, byte: u8| text.as_encoded_bytes().contains(&byte);
     !name.is_empty() && !has(name, b'=') && !has(name, 0) && !has(value, 0)
 }
 
 /// The process group of a command that still runs. It is killed when this is dropped.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
             // It has not been waited for, so the number is still its own. For a moment at its start it leads no group yet.
@@ -183,20 +183,20 @@ impl Drop for Group {
 
 /// The beginning of what a command says.
 #[derive(Clone, Default)]
-struct Words(Arc<Mutex<Vec<u8>>>);
+struct StderrPrefix(Arc<Mutex<Vec<u8>>>);
 
-impl Words {
+impl StderrPrefix {
     /// Listens to the end, so that the command never waits for a reader.
-    async fn hear(self, mut stderr: ChildStderr) {
+    async fn collect(self, mut stderr: ChildStderr) {
         let mut buffer = [0; 1024];
         while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
             let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = MOST_STDERR - heard.len();
+            let room = MAX_STDERR_BYTES - heard.len();
             heard.extend(buffer.iter().take(length.min(room)));
         }
     }
 
-    fn told(&self) -> String {
+    fn to_text(&self) -> String {
         let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&heard).trim().to_owned()
     }

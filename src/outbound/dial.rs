@@ -16,99 +16,101 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::error::{SendError, Stage};
-use super::guard::{Guard, Trust};
-use super::names::Names;
-use super::proxy::{Proxies, Proxy};
-use super::tls::{self, CertificatePin, Roots};
-use super::url::{Host, Place, Url};
+use super::address_guard::{AddressGuard, Trust};
+use super::error::{SendError, SendStage};
+use super::proxy::{Proxy, ProxyMatcher};
+use super::resolver::Resolver;
+use super::tls::{self, CertificatePin, TrustedRoots};
+use super::url::{Host, HostPort, Url};
 
 /// How long a connection may take, after the name, with all addresses.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long agreeing on TLS may take, and asking a proxy.
-pub(super) const TLS_TIME: Duration = Duration::from_secs(5);
+pub(super) const TLS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an address has before the next one is tried beside it (RFC 8305).
-const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+const NEXT_ADDRESS_DELAY: Duration = Duration::from_millis(250);
 
 /// A connection, whatever lies below.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
 /// A connection over which an HTTP request can be sent.
-pub(super) struct Dialled {
-    pub(super) stream: Box<dyn Stream>,
+pub(super) struct DialedConnection {
+    pub(super) stream: Box<dyn ByteStream>,
     /// It leads to a proxy that wants to be told the whole URL.
-    pub(super) forwarder: Option<Forwarder>,
+    pub(super) forward_proxy: Option<ForwardProxy>,
 }
 
 /// A proxy that passes plain requests on.
-pub(super) struct Forwarder {
+pub(super) struct ForwardProxy {
     /// What it wants to see in `Proxy-Authorization`.
     pub(super) authorization: Option<HeaderValue>,
 }
 
-pub(super) struct Dialler {
-    pub(super) names: Names,
-    pub(super) guard: Guard,
-    pub(super) proxies: Proxies,
-    pub(super) roots: Roots,
+pub(super) struct Dialer {
+    pub(super) resolver: Resolver,
+    pub(super) guard: AddressGuard,
+    pub(super) proxies: ProxyMatcher,
+    pub(super) roots: TrustedRoots,
     /// True if it sends for channels, which have `tls-pin`.
     pub(super) with_pins: bool,
 }
 
-impl Dialler {
+impl Dialer {
     /// A connection for requests to the origin of this URL.
-    pub(super) async fn open(&self, url: &Url, trust: Trust, pin: Option<CertificatePin>) -> Result<Dialled, SendError> {
+    pub(super) async fn open(&self, url: &Url, trust: Trust, pin: Option<CertificatePin>) -> Result<DialedConnection, SendError> {
         let mut tried = false;
         loop {
-            let (stream, forwarder) = self.reach(url, trust).await?;
-            if !url.https {
-                return Ok(Dialled { stream: Box::new(stream), forwarder });
+            let (stream, forwarder) = self.connect_by_proxy(url, trust).await?;
+            if !url.is_https {
+                return Ok(DialedConnection { stream: Box::new(stream), forward_proxy: forwarder });
             }
-            match self.agree(stream, &url.place.host, pin, &[b"http/1.1"]).await {
-                Ok(stream) => return Ok(Dialled { stream: Box::new(stream), forwarder: None }),
-                Err(Disagreed { again: true, .. }) if !tried => tried = true,
-                Err(Disagreed { error, .. }) => return Err(error),
+            match self.negotiate_tls(stream, &url.host_port.host, pin, &[b"http/1.1"]).await {
+                Ok(stream) => return Ok(DialedConnection { stream: Box::new(stream), forward_proxy: None }),
+                Err(TlsFailure { is_worth_retrying: true, .. }) if !tried => tried = true,
+                Err(TlsFailure { error, .. }) => return Err(error),
             }
         }
     }
 
-    async fn reach(&self, url: &Url, trust: Trust) -> Result<(TcpStream, Option<Forwarder>), SendError> {
-        let Some(proxy) = self.proxies.of(url)? else {
-            return Ok((self.connect(&url.place, trust).await?, None));
+    async fn connect_by_proxy(&self, url: &Url, trust: Trust) -> Result<(TcpStream, Option<ForwardProxy>), SendError> {
+        let Some(proxy) = self.proxies.for_url(url)? else {
+            return Ok((self.connect_directly(&url.host_port, trust).await?, None));
         };
-        self.judge_for_proxy(&url.place.host, trust).await?;
-        let stream = self.connect(proxy.place(), Trust::Operator).await.map_err(|error| proxy.told(&error))?;
+        self.check_proxied_host(&url.host_port.host, trust).await?;
+        let stream = self.connect_directly(proxy.host_port(), Trust::Operator).await.map_err(|error| proxy.connection_error(&error))?;
         match proxy {
-            Proxy::Http { authorization, .. } if !url.https => Ok((stream, Some(Forwarder { authorization }))),
-            _ => Ok((proxy.tunnel(stream, &url.place).await?, None)),
+            Proxy::Http { authorization, .. } if !url.is_https => Ok((stream, Some(ForwardProxy { authorization }))),
+            _ => Ok((proxy.tunnel(stream, &url.host_port).await?, None)),
         }
     }
 
     /// Refuses a host that may not be reached, as far as that is known here: a proxy looks up names itself. What it would take for its own
     /// machine is refused as this machine is, since it may be this one.
-    async fn judge_for_proxy(&self, host: &Host, trust: Trust) -> Result<(), SendError> {
-        if host.is_number() && trust == Trust::Api {
+    async fn check_proxied_host(&self, host: &Host, trust: Trust) -> Result<(), SendError> {
+        if host.ends_in_number() && trust == Trust::Api {
             let why = format!("{host} is a number that a proxy may take for any address: write it as four numbers with dots between them");
-            return Err(SendError::new(Stage::Refused, why));
+            return Err(SendError::new(SendStage::Refused, why));
         }
         if matches!(host, Host::Address(_)) || host.is_loopback() {
-            self.permitted(host, self.names.addresses(host).await?, trust)?;
+            self.allowed_addresses(host, self.resolver.addresses(host).await?, trust)?;
         }
         Ok(())
     }
 
     /// A connection to a place, by way of no proxy.
-    pub(super) async fn connect(&self, place: &Place, trust: Trust) -> Result<TcpStream, SendError> {
-        let addresses = self.names.addresses(&place.host).await?;
-        let addresses = self.permitted(&place.host, addresses, trust)?;
-        let connected = timeout(CONNECT_TIME, first_of(in_turns(addresses), place.port)).await;
-        let told = |why: String| SendError::new(Stage::Connect, format!("cannot connect to {place}: {why}"));
-        connected.map_err(|_| told(format!("no answer within {} seconds", CONNECT_TIME.as_secs())))?.map_err(|error| told(reason(&error)))
+    pub(super) async fn connect_directly(&self, place: &HostPort, trust: Trust) -> Result<TcpStream, SendError> {
+        let addresses = self.resolver.addresses(&place.host).await?;
+        let addresses = self.allowed_addresses(&place.host, addresses, trust)?;
+        let connected = timeout(CONNECT_TIMEOUT, connect_to_first(interleave_families(addresses), place.port)).await;
+        let told = |why: String| SendError::new(SendStage::Connect, format!("cannot connect to {place}: {why}"));
+        connected
+            .map_err(|_| told(format!("no answer within {} seconds", CONNECT_TIMEOUT.as_secs())))?
+            .map_err(|error| told(network_error_text(&error)))
     }
 
     /// Those of the addresses that may be reached.
-    fn permitted(&self, host: &Host, addresses: Vec<IpAddr>, trust: Trust) -> Result<Vec<IpAddr>, SendError> {
+    fn allowed_addresses(&self, host: &Host, addresses: Vec<IpAddr>, trust: Trust) -> Result<Vec<IpAddr>, SendError> {
         let mut refused = None;
         let mut permitted = Vec::new();
         for address in addresses {
@@ -120,50 +122,50 @@ impl Dialler {
         match (permitted.is_empty(), refused) {
             (true, Some((address, why))) => {
                 let named = if *host == Host::Address(address) { String::new() } else { format!(", the address of {host},") };
-                Err(SendError::new(Stage::Refused, format!("{address}{named} is {}", why.words())))
+                Err(SendError::new(SendStage::Refused, format!("{address}{named} is {}", why.reason())))
             }
             _ => Ok(permitted),
         }
     }
 
     /// Agrees on TLS with a host, and on one of these protocols if there are any.
-    pub(super) async fn agree(
+    pub(super) async fn negotiate_tls(
         &self,
         stream: TcpStream,
         host: &Host,
         pin: Option<CertificatePin>,
         protocols: &[&[u8]],
-    ) -> Result<TlsStream<TcpStream>, Disagreed> {
-        let told = |stage, text: String| Disagreed { error: SendError::new(stage, text), again: false };
+    ) -> Result<TlsStream<TcpStream>, TlsFailure> {
+        let told = |stage, text: String| TlsFailure { error: SendError::new(stage, text), is_worth_retrying: false };
         let name = match host {
             Host::Address(address) => ServerName::from(*address),
             Host::Name(name) => ServerName::try_from(name.trim_end_matches('.').to_owned())
-                .map_err(|_| told(Stage::Request, format!("no certificate can be made out for {host}")))?,
+                .map_err(|_| told(SendStage::Request, format!("no certificate can be made out for {host}")))?,
         };
-        let config = self.roots.config(pin).map_err(|error| Disagreed { error, again: false })?;
+        let config = self.roots.config(pin).map_err(|error| TlsFailure { error, is_worth_retrying: false })?;
         let mut config = ClientConfig::clone(&config);
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-        match timeout(TLS_TIME, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
+        match timeout(TLS_TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
             Ok(Ok(stream)) => Ok(stream),
             // Roots that were added since they were read may know the issuer.
-            Ok(Err(error)) => Err(Disagreed {
-                error: tls::told(host, &error, self.with_pins),
-                again: tls::is_unknown_issuer(&error) && self.roots.reread(),
+            Ok(Err(error)) => Err(TlsFailure {
+                error: tls::handshake_error(host, &error, self.with_pins),
+                is_worth_retrying: tls::is_unknown_issuer(&error) && self.roots.reload(),
             }),
-            Err(_) => Err(told(Stage::Tls, format!("TLS with {host} took more than {} seconds", TLS_TIME.as_secs()))),
+            Err(_) => Err(told(SendStage::Tls, format!("TLS with {host} took more than {} seconds", TLS_TIMEOUT.as_secs()))),
         }
     }
 }
 
 /// TLS was not agreed on.
-pub(super) struct Disagreed {
+pub(super) struct TlsFailure {
     pub(super) error: SendError,
     /// Other roots have been read meanwhile, with which it may succeed.
-    pub(super) again: bool,
+    pub(super) is_worth_retrying: bool,
 }
 
 /// IPv6 and IPv4 by turns, IPv6 first.
-fn in_turns(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+fn interleave_families(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let (v6, v4): (Vec<_>, Vec<_>) = addresses.into_iter().partition(IpAddr::is_ipv6);
     let mut v4 = v4.into_iter();
     let mut turns: Vec<_> = v6.into_iter().flat_map(|v6| [Some(v6), v4.next()]).flatten().collect();
@@ -172,13 +174,13 @@ fn in_turns(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
 }
 
 /// Connects to whichever answers first. The next one is tried when the last one failed, or has not answered for a moment.
-async fn first_of(addresses: Vec<IpAddr>, port: u16) -> io::Result<TcpStream> {
+async fn connect_to_first(addresses: Vec<IpAddr>, port: u16) -> io::Result<TcpStream> {
     let mut waiting = addresses.into_iter();
     let mut attempts = JoinSet::new();
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     loop {
         if let Some(address) = waiting.next() {
-            attempts.spawn(connect((address, port).into()));
+            attempts.spawn(connect_to((address, port).into()));
         }
         let more = waiting.len() > 0;
         tokio::select! {
@@ -189,12 +191,12 @@ async fn first_of(addresses: Vec<IpAddr>, port: u16) -> io::Result<TcpStream> {
                 None if !more => return Err(last),
                 None => {}
             },
-            () = sleep(NEXT_ADDRESS), if more => {}
+            () = sleep(NEXT_ADDRESS_DELAY), if more => {}
         }
     }
 }
 
-async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     let stream = socket.connect(address).await?;
     stream.set_nodelay(true)?;
@@ -202,7 +204,7 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// What an error of the network is called.
-pub(super) fn reason(error: &io::Error) -> String {
+pub(super) fn network_error_text(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "nothing listens there".into(),
         io::ErrorKind::TimedOut => "it does not answer".into(),
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn both_kinds_of_address_take_turns() {
         let turns = |texts: &[&str]| {
-            let turns = in_turns(texts.iter().map(|text| text.parse().unwrap()).collect());
+            let turns = interleave_families(texts.iter().map(|text| text.parse().unwrap()).collect());
             turns.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(turns(&["1.1.1.1", "1.1.1.2", "::1", "::2", "::3"]), "::1 1.1.1.1 ::2 1.1.1.2 ::3");

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What was under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
+pub enum SendStage {
     /// What is to be sent makes no sense as it is: a URL, a header, an address. Nothing has been tried.
     Request,
     /// The server is not set up for it: no mail server, no commands. Nothing has been tried.
@@ -29,25 +29,25 @@ pub enum Stage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendError {
     /// What was under way.
-    pub stage: Stage,
+    pub stage: SendStage,
     /// It had gone out whole: the other side may have taken it, although it did not say so.
-    pub doubtful: bool,
+    pub may_have_arrived: bool,
     /// No later try helps until somebody has changed something.
-    pub lasting: bool,
+    pub is_permanent: bool,
     text: String,
 }
 
 impl SendError {
-    pub(super) fn new(stage: Stage, text: impl Into<String>) -> Self {
-        Self { stage, doubtful: false, lasting: stage == Stage::Setup, text: text.into() }
+    pub(super) fn new(stage: SendStage, text: impl Into<String>) -> Self {
+        Self { stage, may_have_arrived: false, is_permanent: stage == SendStage::Setup, text: text.into() }
     }
 
-    pub(super) fn doubtful(self, doubtful: bool) -> Self {
-        Self { doubtful, ..self }
+    pub(super) fn with_may_have_arrived(self, doubtful: bool) -> Self {
+        Self { may_have_arrived: doubtful, ..self }
     }
 
-    pub(super) fn lasting(self, lasting: bool) -> Self {
-        Self { lasting, ..self }
+    pub(super) fn with_is_permanent(self, lasting: bool) -> Self {
+        Self { is_permanent: lasting, ..self }
     }
 }
 

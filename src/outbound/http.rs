@@ -16,22 +16,22 @@ use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, 
 use hyper::{Method, Request, Response};
 use tokio::time::{sleep, timeout};
 
-use super::error::{SendError, Stage};
-use super::guard::Trust;
-use super::limits::Permit;
-use super::pool::{Key, Sender};
+use super::address_guard::Trust;
+use super::connection_pool::{PoolKey, PooledConnection};
+use super::error::{SendError, SendStage};
+use super::send_limits::SendPermit;
 use super::tls::CertificatePin;
 use super::url::Url;
-use super::{Inner, Outbound};
+use super::{Outbound, OutboundInner};
 
 /// Bytes of an answer's body that are read, unless more are asked for.
-pub(super) const MOST_BODY: usize = 64 * 1024;
+pub(super) const MAX_BODY_BYTES: usize = 64 * 1024;
 /// Redirects that are followed.
-const MOST_REDIRECTS: usize = 3;
+const MAX_REDIRECTS: usize = 3;
 /// How long a request waits until it is its turn.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub(super) const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Headers that another origin may see: they say what a request is, never who sends it.
-const FOR_ANYBODY: [&str; 7] =
+const CROSS_ORIGIN_HEADERS: [&str; 7] =
     ["content-type", "user-agent", "idempotency-key", "webhook-id", "webhook-timestamp", "overdue-attempt", "overdue-possible-duplicate"];
 
 /// What an HTTP request asks for and with what. It has no `Debug`: any part of it may be a secret.
@@ -39,34 +39,34 @@ const FOR_ANYBODY: [&str; 7] =
 pub struct HttpRequest {
     /// `GET`, `POST` and so on.
     pub method: String,
-    /// An `http` or `https` URL. A user and password in it become an `Authorization` header.
+    /// An `http` or `is_https` URL. A user and password in it become an `Authorization` header.
     pub url: String,
     /// Names and values. Characters up to U+00FF are sent as Latin-1, others cannot be.
     pub headers: Vec<(String, String)>,
     /// The body; empty: none.
     pub body: Bytes,
     /// Whether redirects are followed.
-    pub redirects: Redirects,
+    pub redirects: RedirectPolicy,
     /// The certificate that is trusted, in place of the roots.
     pub pin: Option<CertificatePin>,
     /// How long all of it may take, redirects included, from when it is its turn.
-    pub within: Duration,
+    pub timeout: Duration,
 }
 
 /// Whether redirects are followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Redirects {
+pub enum RedirectPolicy {
     /// To a host of the user's own: up to three, none from https to http. 303 becomes GET, others keep method and body. Another origin
     /// is not told what may be a secret: it gets no header but a few that say what kind of request this is. It is reached only where
     /// channels made through the API may reach, whoever made this one.
-    Own,
+    Follow,
     /// Not at all: the answer is the redirect.
     None,
 }
 
 /// An answer. Its status counts, whether or not its body came whole.
 #[derive(Clone, PartialEq, Eq)]
-pub struct HttpAnswer {
+pub struct HttpResponse {
     /// The status code.
     pub status: u16,
     /// Names in lower case, and values.
@@ -74,87 +74,87 @@ pub struct HttpAnswer {
     /// The body, as much of it as was to be read: 64 kB unless more were asked for.
     pub body: Vec<u8>,
     /// Whether that is the whole body: it was not longer, did not break off, and came in time.
-    pub whole: bool,
+    pub is_complete: bool,
 }
 
-impl HttpAnswer {
+impl HttpResponse {
     /// The first header of a name, which is given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 }
 
-impl fmt::Debug for HttpAnswer {
+impl fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HttpAnswer({}, {} bytes)", self.status, self.body.len())
     }
 }
 
-/// `place`: where the request is sent, if that was waited for.
+/// `host_port`: where the request is sent, if that was waited for.
 pub(super) async fn send(
     outbound: &Outbound,
-    place: Option<Permit>,
+    place: Option<SendPermit>,
     request: HttpRequest,
     mut trust: Trust,
     most_body: usize,
-) -> Result<HttpAnswer, SendError> {
+) -> Result<HttpResponse, SendError> {
     let inner = &*outbound.inner;
     let mut url = Url::parse(&request.url)?;
-    let mut parts = Parts::new(&request, &url)?;
+    let mut parts = RequestParts::new(&request, &url)?;
     let mut permit = match place {
         Some(place) => place,
-        None => turn(outbound, &url).await?,
+        None => wait_for_permit(outbound, &url).await?,
     };
-    let mut end = pin!(sleep(request.within));
-    let mut left = if request.redirects == Redirects::Own { MOST_REDIRECTS } else { 0 };
+    let mut end = pin!(sleep(request.timeout));
+    let mut left = if request.redirects == RedirectPolicy::Follow { MAX_REDIRECTS } else { 0 };
     loop {
-        let sent = Sent::default();
+        let sent = SentFlag::default();
         let response = tokio::select! {
             response = exchange(inner, &url, &parts, request.pin, trust, &sent) => response?,
             () = &mut end => {
-                let text = format!("{} did not answer within {} seconds", url.place.host, request.within.as_secs());
-                return Err(SendError::new(Stage::Timeout, text).doubtful(sent.whole()));
+                let text = format!("{} did not answer within {} seconds", url.host_port.host, request.timeout.as_secs());
+                return Err(SendError::new(SendStage::Timeout, text).with_may_have_arrived(sent.is_set()));
             }
         };
-        let Some(next) = followed(&response.0, &url).filter(|_| left > 0) else {
-            return Ok(read(inner, response, most_body, &mut end).await);
+        let Some(next) = redirect_target(&response.0, &url).filter(|_| left > 0) else {
+            return Ok(read_body(inner, response, most_body, &mut end).await);
         };
         left -= 1;
         if response.0.status() == 303 {
-            parts.become_get();
+            parts.change_to_get();
         }
         if next.origin() != url.origin() {
-            parts.forget_secrets();
+            parts.drop_secrets();
             // The operator has named the first origin. Where it leads on is the word of whoever runs that.
             trust = Trust::Api;
         }
         url = next;
         drop(permit);
-        permit = turn(outbound, &url).await?;
+        permit = wait_for_permit(outbound, &url).await?;
     }
 }
 
 /// Waits until it is the turn of a request to this place.
-pub(super) async fn turn(outbound: &Outbound, url: &Url) -> Result<Permit, SendError> {
-    let told = |_| SendError::new(Stage::Timeout, format!("too much is being sent to {}", url.place.host));
-    timeout(LONGEST_WAIT, outbound.inner.limits.enter(&url.place, outbound.project)).await.map_err(told)
+pub(super) async fn wait_for_permit(outbound: &Outbound, url: &Url) -> Result<SendPermit, SendError> {
+    let told = |_| SendError::new(SendStage::Timeout, format!("too much is being sent to {}", url.host_port.host));
+    timeout(QUEUE_TIMEOUT, outbound.inner.limits.acquire(&url.host_port, outbound.project)).await.map_err(told)
 }
 
 /// Method, headers and body, as the next hop gets them.
-struct Parts {
+struct RequestParts {
     method: Method,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Parts {
+impl RequestParts {
     fn new(request: &HttpRequest, url: &Url) -> Result<Self, SendError> {
         let method = Method::from_bytes(request.method.as_bytes()).ok().filter(|method| *method != Method::CONNECT);
-        let method = method.ok_or_else(|| SendError::new(Stage::Request, "the method of the request is not valid"))?;
+        let method = method.ok_or_else(|| SendError::new(SendStage::Request, "the method of the request is not valid"))?;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("overdue/", env!("CARGO_PKG_VERSION"))));
         for (name, value) in &request.headers {
-            let wrong = || SendError::new(Stage::Request, "a header of the request cannot be sent as it is");
+            let wrong = || SendError::new(SendStage::Request, "a header of the request cannot be sent as it is");
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
             let latin: Option<Vec<u8>> = value.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
             headers.insert(name, latin.and_then(|bytes| HeaderValue::from_bytes(&bytes).ok()).ok_or_else(wrong)?);
@@ -170,25 +170,25 @@ impl Parts {
         Ok(Self { method, headers, body: request.body.clone() })
     }
 
-    fn become_get(&mut self) {
+    fn change_to_get(&mut self) {
         self.method = Method::GET;
         self.body = Bytes::new();
         self.headers.remove("content-type");
     }
 
-    fn forget_secrets(&mut self) {
+    fn drop_secrets(&mut self) {
         let known = std::mem::take(&mut self.headers);
         self.headers = known
             .into_iter()
-            .filter_map(|(name, value)| name.filter(|name| FOR_ANYBODY.contains(&name.as_str())).zip(Some(value)))
+            .filter_map(|(name, value)| name.filter(|name| CROSS_ORIGIN_HEADERS.contains(&name.as_str())).zip(Some(value)))
             .collect();
     }
 
     /// The request to this URL. Over a proxy that passes it on, the whole URL is its target.
-    fn request(&self, url: &Url, sender: &Sender, sent: &Sent) -> Option<Request<Outgoing>> {
-        let forwarder = sender.forwarder.as_ref();
+    fn request(&self, url: &Url, sender: &PooledConnection, sent: &SentFlag) -> Option<Request<TrackedBody>> {
+        let forwarder = sender.forward_proxy.as_ref();
         let target = if forwarder.is_some() { format!("{}{}", url.origin(), url.path) } else { url.path.clone() };
-        let body = Outgoing { bytes: Some(self.body.clone()).filter(|body| !body.is_empty()), sent: sent.clone() };
+        let body = TrackedBody { bytes: Some(self.body.clone()).filter(|body| !body.is_empty()), sent: sent.clone() };
         let mut request = Request::builder().method(self.method.clone()).uri(target).body(body).ok()?;
         *request.headers_mut() = self.headers.clone();
         request.headers_mut().insert(HOST, HeaderValue::from_str(&url.authority()).ok()?);
@@ -204,23 +204,23 @@ impl Parts {
 
 /// Sends the request and waits for the head of its answer.
 async fn exchange(
-    inner: &Inner,
+    inner: &OutboundInner,
     url: &Url,
-    parts: &Parts,
+    parts: &RequestParts,
     pin: Option<CertificatePin>,
     trust: Trust,
-    sent: &Sent,
-) -> Result<(Response<Incoming>, Sender), SendError> {
-    let key = Key { https: url.https, place: url.place.clone(), trust, pin };
+    sent: &SentFlag,
+) -> Result<(Response<Incoming>, PooledConnection), SendError> {
+    let key = PoolKey { is_https: url.is_https, host_port: url.host_port.clone(), trust, pin };
     loop {
         let kept = inner.pool.take(&key).await;
         let is_kept = kept.is_some();
         let mut sender = match kept {
             Some(sender) => sender,
-            None => Sender::begin(inner.dialler.open(url, trust, pin).await?, key.clone()).await?,
+            None => PooledConnection::handshake(inner.dialer.open(url, trust, pin).await?, key.clone()).await?,
         };
         let Some(request) = parts.request(url, &sender, sent) else {
-            return Err(SendError::new(Stage::Request, "the URL is not valid"));
+            return Err(SendError::new(SendStage::Request, "the URL is not valid"));
         };
         sent.0.store(parts.body.is_empty(), Ordering::Relaxed);
         match sender.requests.try_send_request(request).await {
@@ -233,38 +233,38 @@ async fn exchange(
                         continue;
                     }
                 }
-                let host = &url.place.host;
+                let host = &url.host_port.host;
                 let text = match error.into_error() {
                     error if error.is_parse() => format!("{host} answered with something that is not HTTP"),
                     error if error.is_incomplete_message() => format!("{host} closed the connection without an answer"),
                     _ => format!("the connection to {host} broke before an answer came"),
                 };
-                return Err(SendError::new(Stage::Exchange, text).doubtful(sent.whole()));
+                return Err(SendError::new(SendStage::Exchange, text).with_may_have_arrived(sent.is_set()));
             }
         }
     }
 }
 
 /// Where a redirect leads, if it may be followed.
-fn followed(response: &Response<Incoming>, url: &Url) -> Option<Url> {
+fn redirect_target(response: &Response<Incoming>, url: &Url) -> Option<Url> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
     let next = url.join(response.headers().get(LOCATION)?.to_str().ok()?)?;
-    (next.https || !url.https).then_some(next)
+    (next.is_https || !url.is_https).then_some(next)
 }
 
 /// Reads the body as far as it comes, up to so many bytes. A connection whose answer was read whole is kept.
-async fn read(
-    inner: &Inner,
-    (response, sender): (Response<Incoming>, Sender),
+async fn read_body(
+    inner: &OutboundInner,
+    (response, sender): (Response<Incoming>, PooledConnection),
     most_body: usize,
     end: &mut Pin<&mut tokio::time::Sleep>,
-) -> HttpAnswer {
+) -> HttpResponse {
     let (head, mut incoming) = response.into_parts();
     let headers =
         head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
-    let mut answer = HttpAnswer { status: head.status.as_u16(), headers: headers.collect(), body: Vec::new(), whole: false };
+    let mut answer = HttpResponse { status: head.status.as_u16(), headers: headers.collect(), body: Vec::new(), is_complete: false };
     loop {
         let frame = tokio::select! {
             frame = incoming.frame() => frame,
@@ -283,28 +283,28 @@ async fn read(
             }
         }
     }
-    answer.whole = true;
+    answer.is_complete = true;
     inner.pool.put(sender);
     answer
 }
 
 /// Whether a request has gone out whole, as far as we can tell: the connection took all of it.
 #[derive(Clone, Default)]
-struct Sent(Arc<AtomicBool>);
+struct SentFlag(Arc<AtomicBool>);
 
-impl Sent {
-    fn whole(&self) -> bool {
+impl SentFlag {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// A body that tells when it was taken.
-pub(super) struct Outgoing {
+pub(super) struct TrackedBody {
     bytes: Option<Bytes>,
-    sent: Sent,
+    sent: SentFlag,
 }
 
-impl Body for Outgoing {
+impl Body for TrackedBody {
     type Data = Bytes;
     type Error = Infallible;
 

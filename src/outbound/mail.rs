@@ -12,28 +12,28 @@ use smtp_proto::{AUTH_LOGIN, AUTH_PLAIN, EXT_8BIT_MIME, EXT_START_TLS, EhloRespo
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use self::server::Security;
+use self::server::MailSecurity;
 use super::Outbound;
-use super::dial::{Dialler, Stream, reason};
-use super::error::{SendError, Stage};
-use super::guard::Trust;
-use super::http::LONGEST_WAIT;
+use super::address_guard::Trust;
+use super::dial::{ByteStream, Dialer, network_error_text};
+use super::error::{SendError, SendStage};
+use super::http::QUEUE_TIMEOUT;
 use crate::clock::Clock;
 use crate::domain::channel::MASK;
 pub use message::OutgoingMail;
-pub use server::{MailFrom, MailServer, Relay};
+pub use server::{MailFrom, MailRelay, MailServer};
 
 mod message;
 mod server;
 
 /// How long a connection is kept.
-const KEPT: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Messages that are sent over one connection.
-const MOST_MESSAGES: u32 = 100;
+const MAX_MESSAGES: u32 = 100;
 /// Shorter passwords are not looked for in replies: they would hide ordinary words.
-const SHORTEST_PASSWORD: usize = 4;
+const MIN_PASSWORD_CHARS: usize = 4;
 /// Characters of a reply that are kept.
-const MOST_REPLY: usize = 200;
+const MAX_REPLY_CHARS: usize = 200;
 
 /// What a mail server said no to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,112 +102,112 @@ impl From<SendError> for MailError {
 
 /// A mail that was taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MailSent {
+pub struct MailReceipt {
     /// Recipients that the server refused, while it took the mail for others: their place in the list, and its reply.
     pub refused: Vec<(usize, MailReply)>,
 }
 
 /// The connection that is kept, if there is one.
-pub(super) struct Post {
+pub(super) struct MailConnections {
     clock: Clock,
-    kept: Arc<Mutex<Option<Session>>>,
+    idle: Arc<Mutex<Option<MailSession>>>,
 }
 
-struct Session {
-    client: SmtpClient<Box<dyn Stream>>,
-    takes_8_bits: bool,
+struct MailSession {
+    client: SmtpClient<Box<dyn ByteStream>>,
+    has_8bitmime: bool,
     messages: u32,
     /// When the last message was sent, by the clock's uptime.
-    last: Duration,
+    last_used: Duration,
 }
 
-impl Post {
+impl MailConnections {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, kept: Arc::default() }
+        Self { clock, idle: Arc::default() }
     }
 
-    fn take(&self) -> Option<Session> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
-        kept.filter(|session| self.clock.uptime() < session.last + KEPT)
+    fn take(&self) -> Option<MailSession> {
+        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.filter(|session| self.clock.uptime() < session.last_used + IDLE_TIMEOUT)
     }
 
-    fn put(&self, mut session: Session) {
+    fn put(&self, mut session: MailSession) {
         session.messages += 1;
-        session.last = self.clock.uptime();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if session.messages < MOST_MESSAGES && kept.is_none() {
-            let (last, weak) = (session.last, Arc::downgrade(&self.kept));
+        session.last_used = self.clock.uptime();
+        let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.messages < MAX_MESSAGES && kept.is_none() {
+            let (last, weak) = (session.last_used, Arc::downgrade(&self.idle));
             *kept = Some(session);
             tokio::spawn(async move {
-                sleep(KEPT).await;
+                sleep(IDLE_TIMEOUT).await;
                 let Some(kept) = weak.upgrade() else { return };
-                let left = kept.lock().unwrap_or_else(PoisonError::into_inner).take_if(|session| session.last <= last);
-                bid_farewell(left).await;
+                let left = kept.lock().unwrap_or_else(PoisonError::into_inner).take_if(|session| session.last_used <= last);
+                quit(left).await;
             });
         } else {
             drop(kept);
-            tokio::spawn(bid_farewell(Some(session)));
+            tokio::spawn(quit(Some(session)));
         }
     }
 }
 
 /// Ends a connection in order.
-async fn bid_farewell(session: Option<Session>) {
+async fn quit(session: Option<MailSession>) {
     if let Some(session) = session {
-        let _ = timeout(KEPT, session.client.quit()).await;
+        let _ = timeout(IDLE_TIMEOUT, session.client.quit()).await;
     }
 }
 
-pub(super) async fn send(outbound: &Outbound, mail: OutgoingMail) -> Result<MailSent, MailError> {
+pub(super) async fn send(outbound: &Outbound, mail: OutgoingMail) -> Result<MailReceipt, MailError> {
     let inner = &*outbound.inner;
-    let no_server = || SendError::new(Stage::Setup, "no mail server is set; start with --mail-server");
+    let no_server = || SendError::new(SendStage::Setup, "no mail server is set; start with --mail-server");
     let relay = inner.relay.as_ref().ok_or_else(no_server)?;
     let message = mail.build(&relay.from)?;
-    let host = &relay.server.place.host;
-    let entering = timeout(LONGEST_WAIT, inner.limits.enter(&relay.server.place, outbound.project));
-    let _permit = entering.await.map_err(|_| SendError::new(Stage::Timeout, format!("too much is being sent to {host}")))?;
+    let host = &relay.server.host_port.host;
+    let entering = timeout(QUEUE_TIMEOUT, inner.limits.acquire(&relay.server.host_port, outbound.project));
+    let _permit = entering.await.map_err(|_| SendError::new(SendStage::Timeout, format!("too much is being sent to {host}")))?;
     let sending = AtomicBool::new(false);
-    let delivered = timeout(mail.within, async {
-        if let Some(session) = inner.post.take() {
-            match deliver(session, relay, &mail, &message, &sending).await {
+    let delivered = timeout(mail.timeout, async {
+        if let Some(session) = inner.mail_connections.take() {
+            match transmit(session, relay, &mail, &message, &sending).await {
                 // It has closed the connection meanwhile.
-                Err(error) if !sending.load(Ordering::Relaxed) && is_stale(&error) => {}
+                Err(error) if !sending.load(Ordering::Relaxed) && is_stale_connection(&error) => {}
                 done => return done,
             }
         }
-        deliver(connect(&inner.dialler, relay, mail.within).await?, relay, &mail, &message, &sending).await
+        transmit(open_session(&inner.dialer, relay, mail.timeout).await?, relay, &mail, &message, &sending).await
     });
     let (session, sent) = delivered.await.map_err(|_| {
-        let text = format!("the mail server {host} did not answer within {} seconds", mail.within.as_secs());
-        SendError::new(Stage::Timeout, text).doubtful(sending.load(Ordering::Relaxed))
+        let text = format!("the mail server {host} did not answer within {} seconds", mail.timeout.as_secs());
+        SendError::new(SendStage::Timeout, text).with_may_have_arrived(sending.load(Ordering::Relaxed))
     })??;
-    inner.post.put(session);
+    inner.mail_connections.put(session);
     Ok(sent)
 }
 
 /// How long a server may take to say its first line, when it may be waiting for TLS.
-const GREETING_TIME: Duration = Duration::from_secs(20);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(20);
 
-fn is_stale(error: &MailError) -> bool {
+fn is_stale_connection(error: &MailError) -> bool {
     match error {
-        MailError::Send(error) => error.stage == Stage::Exchange,
+        MailError::Send(error) => error.stage == SendStage::Exchange,
         MailError::Refused(reply) => reply.code == 421,
     }
 }
 
 /// Connects, agrees on TLS and logs in.
-async fn connect(dialler: &Dialler, relay: &Relay, within: Duration) -> Result<Session, MailError> {
+async fn open_session(dialler: &Dialer, relay: &MailRelay, within: Duration) -> Result<MailSession, MailError> {
     let server = &relay.server;
-    let lost = |error: mail_send::Error| lost(relay, &error);
-    let stream = dialler.connect(&server.place, Trust::Operator).await?;
-    let us = our_name(&stream);
-    let secure = async |stream: TcpStream| -> Result<Box<dyn Stream>, MailError> {
-        let agreed = dialler.agree(stream, &server.place.host, None, &[]).await;
-        let stream: Box<dyn Stream> = Box::new(agreed.map_err(|disagreed| match server.security {
-            Security::Tls if !disagreed.error.lasting => {
+    let lost = |error: mail_send::Error| connection_lost(relay, &error);
+    let stream = dialler.connect_directly(&server.host_port, Trust::Operator).await?;
+    let us = ehlo_name(&stream);
+    let secure = async |stream: TcpStream| -> Result<Box<dyn ByteStream>, MailError> {
+        let agreed = dialler.negotiate_tls(stream, &server.host_port.host, None, &[]).await;
+        let stream: Box<dyn ByteStream> = Box::new(agreed.map_err(|disagreed| match server.security {
+            MailSecurity::Tls if !disagreed.error.is_permanent => {
                 let text =
                     format!("{}: if it begins without TLS, as on port 587 or 25, give smtp:// in place of smtps://", disagreed.error);
-                SendError::new(Stage::Tls, text)
+                SendError::new(SendStage::Tls, text)
             }
             _ => disagreed.error,
         })?);
@@ -215,54 +215,56 @@ async fn connect(dialler: &Dialler, relay: &Relay, within: Duration) -> Result<S
     };
     let greeting = MailStep::Greeting;
     let mut client = match server.security {
-        Security::Tls => {
+        MailSecurity::Tls => {
             let mut client = SmtpClient { stream: secure(stream).await?, timeout: within };
-            positive(greeting, &client.read().await.map_err(lost)?)?;
+            require_positive(greeting, &client.read().await.map_err(lost)?)?;
             client
         }
-        Security::StartTls => {
+        MailSecurity::StartTls => {
             let mut client = SmtpClient { stream, timeout: within };
-            positive(greeting, &first_reply(&mut client, relay, within).await?)?;
-            let offers = hello(&mut client, &us, relay).await?;
+            require_positive(greeting, &first_reply(&mut client, relay, within).await?)?;
+            let offers = send_ehlo(&mut client, &us, relay).await?;
             if offers.capabilities & EXT_START_TLS == 0 {
                 let text = format!(
                     "the mail server {} does not offer STARTTLS: give smtps:// or smtp+plain:// if that is what it speaks",
-                    server.place.host
+                    server.host_port.host
                 );
-                return Err(SendError::new(Stage::Tls, text).into());
+                return Err(SendError::new(SendStage::Tls, text).into());
             }
-            positive(greeting, &client.cmd(b"STARTTLS\r\n").await.map_err(lost)?)?;
+            require_positive(greeting, &client.cmd(b"STARTTLS\r\n").await.map_err(lost)?)?;
             // What it sent in the clear behind its reply is forgotten: nobody knows whose words these are.
             SmtpClient { stream: secure(client.stream).await?, timeout: within }
         }
-        Security::None => {
-            let mut client: SmtpClient<Box<dyn Stream>> = SmtpClient { stream: Box::new(stream), timeout: within };
-            positive(greeting, &first_reply(&mut client, relay, within).await?)?;
+        MailSecurity::None => {
+            let mut client: SmtpClient<Box<dyn ByteStream>> = SmtpClient { stream: Box::new(stream), timeout: within };
+            require_positive(greeting, &first_reply(&mut client, relay, within).await?)?;
             client
         }
     };
-    let mut offers = hello(&mut client, &us, relay).await?;
+    let mut offers = send_ehlo(&mut client, &us, relay).await?;
     if let Some(user) = &server.user {
-        let password = relay.password().map_err(|error| SendError::new(Stage::Setup, error))?.unwrap_or_default();
+        let password = relay.password().map_err(|error| SendError::new(SendStage::Setup, error))?.unwrap_or_default();
         offers.auth_mechanisms &= AUTH_PLAIN | AUTH_LOGIN;
         let credentials = Credentials::Plain { username: user.clone(), secret: password.clone() };
         let login = client.authenticate(&credentials, &offers).await.map(drop);
         login.map_err(|error| match error {
             mail_send::Error::AuthenticationFailed(reply) | mail_send::Error::UnexpectedReply(reply) => {
-                refused(MailStep::Login, &without_password(&reply, &password))
+                refused_error(MailStep::Login, &redact_password(&reply, &password))
             }
-            mail_send::Error::UnsupportedAuthMechanism => {
-                SendError::new(Stage::Exchange, format!("the mail server {} offers neither AUTH PLAIN nor LOGIN", server.place.host)).into()
-            }
+            mail_send::Error::UnsupportedAuthMechanism => SendError::new(
+                SendStage::Exchange,
+                format!("the mail server {} offers neither AUTH PLAIN nor LOGIN", server.host_port.host),
+            )
+            .into(),
             error => lost(error),
         })?;
     }
-    Ok(Session { client, takes_8_bits: offers.capabilities & EXT_8BIT_MIME != 0, messages: 0, last: Duration::ZERO })
+    Ok(MailSession { client, has_8bitmime: offers.capabilities & EXT_8BIT_MIME != 0, messages: 0, last_used: Duration::ZERO })
 }
 
 /// Returns a reply without the password that it may repeat, as it is or as it was sent (RFC 4616, and LOGIN).
-fn without_password(reply: &Response<String>, password: &str) -> Response<String> {
-    if password.len() < SHORTEST_PASSWORD {
+fn redact_password(reply: &Response<String>, password: &str) -> Response<String> {
+    if password.len() < MIN_PASSWORD_CHARS {
         return reply.clone();
     }
     let holds_it = |word: &str| {
@@ -274,31 +276,31 @@ fn without_password(reply: &Response<String>, password: &str) -> Response<String
 }
 
 /// Says EHLO and reads what the server offers.
-async fn hello<T: Stream>(client: &mut SmtpClient<T>, us: &str, relay: &Relay) -> Result<EhloResponse<String>, MailError> {
+async fn send_ehlo<T: ByteStream>(client: &mut SmtpClient<T>, us: &str, relay: &MailRelay) -> Result<EhloResponse<String>, MailError> {
     client.ehlo(us).await.map_err(|error| match error {
-        mail_send::Error::UnexpectedReply(reply) => refused(MailStep::Greeting, &reply),
-        error => lost(relay, &error),
+        mail_send::Error::UnexpectedReply(reply) => refused_error(MailStep::Greeting, &reply),
+        error => connection_lost(relay, &error),
     })
 }
 
-/// Hands the message over. `sending` is set once that has begun.
-async fn deliver(
-    mut session: Session,
-    relay: &Relay,
+/// Hands the message over. `sender` is set once that has begun.
+async fn transmit(
+    mut session: MailSession,
+    relay: &MailRelay,
     mail: &OutgoingMail,
     message: &[u8],
     sending: &AtomicBool,
-) -> Result<(Session, MailSent), MailError> {
+) -> Result<(MailSession, MailReceipt), MailError> {
     let client = &mut session.client;
-    let lost = |error: mail_send::Error| lost(relay, &error);
-    let body = if session.takes_8_bits && !message.is_ascii() { " BODY=8BITMIME" } else { "" };
+    let lost = |error: mail_send::Error| connection_lost(relay, &error);
+    let body = if session.has_8bitmime && !message.is_ascii() { " BODY=8BITMIME" } else { "" };
     let sender = format!("MAIL FROM:<{}>{body}\r\n", relay.from.address);
-    positive(MailStep::Sender, &client.cmd(sender).await.map_err(lost)?)?;
+    require_positive(MailStep::Sender, &client.cmd(sender).await.map_err(lost)?)?;
     let mut not = Vec::new();
     for (place, address) in mail.to.iter().enumerate() {
         let reply = client.cmd(format!("RCPT TO:<{address}>\r\n")).await.map_err(lost)?;
         if !(200..300).contains(&reply.code) {
-            not.push((place, told(MailStep::Recipient, &reply)));
+            not.push((place, to_mail_reply(MailStep::Recipient, &reply)));
         }
     }
     if not.len() == mail.to.len()
@@ -308,61 +310,65 @@ async fn deliver(
     }
     let reply = client.cmd(b"DATA\r\n").await.map_err(lost)?;
     if reply.code != 354 {
-        return Err(refused(MailStep::Message, &reply));
+        return Err(refused_error(MailStep::Message, &reply));
     }
     client.write_message(message).await.map_err(|error| lost(error.into()))?;
     sending.store(true, Ordering::Relaxed);
     let reply = client.read().await.map_err(|error| match lost(error) {
-        MailError::Send(error) => MailError::Send(error.doubtful(true)),
+        MailError::Send(error) => MailError::Send(error.with_may_have_arrived(true)),
         other => other,
     })?;
-    positive(MailStep::Message, &reply)?;
-    Ok((session, MailSent { refused: not }))
+    require_positive(MailStep::Message, &reply)?;
+    Ok((session, MailReceipt { refused: not }))
 }
 
-fn positive(step: MailStep, reply: &Response<String>) -> Result<(), MailError> {
-    if (200..300).contains(&reply.code) { Ok(()) } else { Err(refused(step, reply)) }
+fn require_positive(step: MailStep, reply: &Response<String>) -> Result<(), MailError> {
+    if (200..300).contains(&reply.code) { Ok(()) } else { Err(refused_error(step, reply)) }
 }
 
-fn refused(step: MailStep, reply: &Response<String>) -> MailError {
-    MailError::Refused(told(step, reply))
+fn refused_error(step: MailStep, reply: &Response<String>) -> MailError {
+    MailError::Refused(to_mail_reply(step, reply))
 }
 
-fn told(step: MailStep, reply: &Response<String>) -> MailReply {
-    let text = reply.message.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST_REPLY).collect();
+fn to_mail_reply(step: MailStep, reply: &Response<String>) -> MailReply {
+    let text = reply.message.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REPLY_CHARS).collect();
     MailReply { step, code: reply.code, text }
 }
 
 /// The connection broke, or what came was no reply.
 /// Reads the first line of a server that does not begin with TLS.
-async fn first_reply<T: Stream>(client: &mut SmtpClient<T>, relay: &Relay, within: Duration) -> Result<Response<String>, MailError> {
-    let stage = match timeout(GREETING_TIME.min(within / 2), client.read()).await {
+async fn first_reply<T: ByteStream>(
+    client: &mut SmtpClient<T>,
+    relay: &MailRelay,
+    within: Duration,
+) -> Result<Response<String>, MailError> {
+    let stage = match timeout(GREETING_TIMEOUT.min(within / 2), client.read()).await {
         Ok(Ok(reply)) => return Ok(reply),
-        Ok(Err(_)) => Stage::Exchange,
-        Err(_) => Stage::Timeout,
+        Ok(Err(_)) => SendStage::Exchange,
+        Err(_) => SendStage::Timeout,
     };
-    let host = &relay.server.place.host;
+    let host = &relay.server.host_port.host;
     let text = format!(
         "the mail server {host} sent no greeting: if it begins with TLS, as on port 465, give smtps:// in place of smtp:// or smtp+plain://"
     );
     Err(SendError::new(stage, text).into())
 }
 
-fn lost(relay: &Relay, error: &mail_send::Error) -> MailError {
-    let host = &relay.server.place.host;
+fn connection_lost(relay: &MailRelay, error: &mail_send::Error) -> MailError {
+    let host = &relay.server.host_port.host;
     let text = match error {
-        mail_send::Error::Io(error) => format!("the connection to the mail server {host} broke: {}", reason(error)),
+        mail_send::Error::Io(error) => format!("the connection to the mail server {host} broke: {}", network_error_text(error)),
         mail_send::Error::UnparseableReply => {
             format!("the mail server {host} closed the connection, or answered with something that is no reply")
         }
         mail_send::Error::Timeout => format!("the mail server {host} does not answer"),
         _ => format!("the mail server {host} cannot be spoken with"),
     };
-    SendError::new(Stage::Exchange, text).into()
+    SendError::new(SendStage::Exchange, text).into()
 }
 
 /// What we call ourselves: our address, as the server sees it unless something lies between. A name would have to be true.
-fn our_name(stream: &TcpStream) -> String {
+fn ehlo_name(stream: &TcpStream) -> String {
     match stream.local_addr().map(|address| address.ip().to_canonical()) {
         Ok(std::net::IpAddr::V6(address)) => format!("[IPv6:{address}]"),
         Ok(address) => format!("[{address}]"),

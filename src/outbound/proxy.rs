@@ -6,10 +6,10 @@ use hyper_util::client::proxy::matcher::Matcher;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::dial::TLS_TIME;
-use super::error::{SendError, Stage};
-use super::tunnel;
-use super::url::{Place, Url};
+use super::dial::TLS_TIMEOUT;
+use super::error::{SendError, SendStage};
+use super::proxy_tunnel;
+use super::url::{HostPort, Url};
 
 /// Through which proxy requests go. It has no `Debug`: the URL of a proxy may hold a password.
 #[derive(Clone, Default)]
@@ -20,7 +20,7 @@ pub enum ProxyChoice {
     /// Through none.
     None,
     /// All through this one, but for what `NO_PROXY` names.
-    One(ProxyUrl),
+    Fixed(ProxyUrl),
 }
 
 /// The URL of a proxy that is understood.
@@ -37,36 +37,36 @@ impl ProxyChoice {
             return Ok(Self::None);
         }
         let understood = Matcher::builder().all(text).build().intercept(&Uri::from_static("http://h/"));
-        let understood = text.contains("://") && understood.is_some_and(|proxy| Proxy::read(proxy.uri(), None, None).is_some());
+        let understood = text.contains("://") && understood.is_some_and(|proxy| Proxy::from_uri(proxy.uri(), None, None).is_some());
         if understood {
-            Ok(Self::One(ProxyUrl(text.to_owned())))
+            Ok(Self::Fixed(ProxyUrl(text.to_owned())))
         } else {
             Err("give none, http://HOST:PORT, socks5://HOST:PORT or socks5h://HOST:PORT")
         }
     }
 }
 
-pub(super) struct Proxies(Option<Matcher>);
+pub(super) struct ProxyMatcher(Option<Matcher>);
 
 /// A proxy that a request goes through.
 pub(super) enum Proxy {
     /// By CONNECT, or by the whole URL where that is not secret anyway.
     Http {
-        place: Place,
+        place: HostPort,
         authorization: Option<HeaderValue>,
     },
     Socks5 {
-        place: Place,
+        place: HostPort,
         user: Option<(String, String)>,
     },
 }
 
-impl Proxies {
+impl ProxyMatcher {
     pub(super) fn new(choice: &ProxyChoice) -> Self {
         Self(match choice {
             ProxyChoice::Environment => Some(Matcher::from_env()),
             ProxyChoice::None => None,
-            ProxyChoice::One(ProxyUrl(url)) => {
+            ProxyChoice::Fixed(ProxyUrl(url)) => {
                 let not = ["NO_PROXY", "no_proxy"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default();
                 Some(Matcher::builder().all(url.as_str()).no(not).build())
             }
@@ -74,18 +74,18 @@ impl Proxies {
     }
 
     /// The proxy that requests to this origin go through.
-    pub(super) fn of(&self, url: &Url) -> Result<Option<Proxy>, SendError> {
+    pub(super) fn for_url(&self, url: &Url) -> Result<Option<Proxy>, SendError> {
         let Ok(origin) = Uri::try_from(url.origin()) else { return Ok(None) };
         let Some(found) = self.0.as_ref().and_then(|matcher| matcher.intercept(&origin)) else { return Ok(None) };
         let user = found.raw_auth().map(|(user, password)| (user.to_owned(), password.to_owned()));
-        let told = || SendError::new(Stage::Proxy, "the proxy of the environment is neither http:// nor socks5://");
-        Proxy::read(found.uri(), found.basic_auth().cloned(), user).map(Some).ok_or_else(told)
+        let told = || SendError::new(SendStage::Proxy, "the proxy of the environment is neither http:// nor socks5://");
+        Proxy::from_uri(found.uri(), found.basic_auth().cloned(), user).map(Some).ok_or_else(told)
     }
 }
 
 impl Proxy {
-    fn read(uri: &Uri, authorization: Option<HeaderValue>, user: Option<(String, String)>) -> Option<Self> {
-        let place = |port| Place::read(uri.authority()?, port);
+    fn from_uri(uri: &Uri, authorization: Option<HeaderValue>, user: Option<(String, String)>) -> Option<Self> {
+        let place = |port| HostPort::from_authority(uri.authority()?, port);
         match uri.scheme_str()? {
             "http" => Some(Self::Http { place: place(80)?, authorization }),
             "socks5" | "socks5h" => Some(Self::Socks5 { place: place(1080)?, user }),
@@ -93,27 +93,27 @@ impl Proxy {
         }
     }
 
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn host_port(&self) -> &HostPort {
         match self {
             Self::Http { place, .. } | Self::Socks5 { place, .. } => place,
         }
     }
 
     /// An error on the way to the proxy itself.
-    pub(super) fn told(&self, error: &SendError) -> SendError {
-        SendError::new(Stage::Proxy, format!("the proxy cannot be reached: {error}"))
+    pub(super) fn connection_error(&self, error: &SendError) -> SendError {
+        SendError::new(SendStage::Proxy, format!("the proxy cannot be reached: {error}"))
     }
 
     /// Has the proxy connect to a place. What the stream carries from then on is between that place and us.
-    pub(super) async fn tunnel(self, stream: TcpStream, to: &Place) -> Result<TcpStream, SendError> {
+    pub(super) async fn tunnel(self, stream: TcpStream, to: &HostPort) -> Result<TcpStream, SendError> {
         let asked = async {
             match &self {
-                Self::Http { authorization, .. } => tunnel::connect(stream, to, authorization.as_ref()).await,
-                Self::Socks5 { user, .. } => tunnel::socks5(stream, to, user.as_ref()).await,
+                Self::Http { authorization, .. } => proxy_tunnel::http_connect(stream, to, authorization.as_ref()).await,
+                Self::Socks5 { user, .. } => proxy_tunnel::socks5(stream, to, user.as_ref()).await,
             }
         };
-        let asked = timeout(TLS_TIME, asked).await.unwrap_or_else(|_| Err("it does not answer".into()));
-        asked.map_err(|why| SendError::new(Stage::Proxy, format!("the proxy {} gives no connection to {to}: {why}", self.place())))
+        let asked = timeout(TLS_TIMEOUT, asked).await.unwrap_or_else(|_| Err("it does not answer".into()));
+        asked.map_err(|why| SendError::new(SendStage::Proxy, format!("the proxy {} gives no connection to {to}: {why}", self.host_port())))
     }
 }
 
@@ -125,8 +125,8 @@ mod tests {
     fn proxies_are_read_and_matched() {
         let of = |choice: &str, url: &str| {
             let choice = ProxyChoice::parse(choice).unwrap_or_else(|error| panic!("{choice}: {error}"));
-            let found = Proxies::new(&choice).of(&Url::parse(url).unwrap()).unwrap();
-            found.map(|proxy| format!("{} {}", if matches!(proxy, Proxy::Http { .. }) { "http" } else { "socks" }, proxy.place()))
+            let found = ProxyMatcher::new(&choice).for_url(&Url::parse(url).unwrap()).unwrap();
+            found.map(|proxy| format!("{} {}", if matches!(proxy, Proxy::Http { .. }) { "http" } else { "socks" }, proxy.host_port()))
         };
         assert_eq!(of("none", "https://h/"), None);
         assert_eq!(of("http://proxy:3128", "https://h/").as_deref(), Some("http proxy:3128"));

@@ -14,12 +14,12 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use sha2::{Digest as _, Sha256};
 
-use super::error::{SendError, Stage};
+use super::error::{SendError, SendStage};
 use super::url::Host;
 use crate::clock::Clock;
 
 /// How often the roots are read again at most.
-const REREAD: Duration = Duration::from_secs(600);
+const MIN_RELOAD_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The SHA-256 fingerprint of a certificate that is trusted whoever signed it, whatever name it bears, however old it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -31,56 +31,56 @@ impl CertificatePin {
         Self(fingerprint)
     }
 
-    fn is_of(&self, certificate: &CertificateDer<'_>) -> bool {
+    fn matches(&self, certificate: &CertificateDer<'_>) -> bool {
         <[u8; 32]>::from(Sha256::digest(certificate)) == self.0
     }
 }
 
 /// The roots, read when they are first needed.
-pub(super) struct Roots {
-    extra: Option<PathBuf>,
+pub(super) struct TrustedRoots {
+    ca_file: Option<PathBuf>,
     clock: Clock,
-    read: Mutex<Option<Read>>,
+    loaded: Mutex<Option<LoadedRoots>>,
 }
 
-struct Read {
+struct LoadedRoots {
     config: Arc<ClientConfig>,
     /// By the clock's uptime.
     at: Duration,
 }
 
-impl Roots {
+impl TrustedRoots {
     pub(super) fn new(extra: Option<PathBuf>, clock: Clock) -> Self {
-        Self { extra, clock, read: Mutex::default() }
+        Self { ca_file: extra, clock, loaded: Mutex::default() }
     }
 
     /// How to connect where this certificate is trusted alone, or else the roots are.
     pub(super) fn config(&self, pin: Option<CertificatePin>) -> Result<Arc<ClientConfig>, SendError> {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         match (pin, &*read) {
-            (Some(pin), _) => pinned(pin).map_err(|error| SendError::new(Stage::Tls, format!("TLS cannot be used: {error}"))),
+            (Some(pin), _) => pin_config(pin).map_err(|error| SendError::new(SendStage::Tls, format!("TLS cannot be used: {error}"))),
             (None, Some(read)) => Ok(Arc::clone(&read.config)),
             (None, None) => {
-                let config = self.read()?;
-                *read = Some(Read { config: Arc::clone(&config), at: self.clock.uptime() });
+                let config = self.load()?;
+                *read = Some(LoadedRoots { config: Arc::clone(&config), at: self.clock.uptime() });
                 Ok(config)
             }
         }
     }
 
     /// Reads the roots again, unless that was done lately: whether there may be others now.
-    pub(super) fn reread(&self) -> bool {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn reload(&self) -> bool {
+        let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.uptime();
-        if read.as_ref().is_some_and(|read| now < read.at + REREAD) {
+        if read.as_ref().is_some_and(|read| now < read.at + MIN_RELOAD_INTERVAL) {
             return false;
         }
-        let Ok(config) = self.read() else { return false };
-        *read = Some(Read { config, at: now });
+        let Ok(config) = self.load() else { return false };
+        *read = Some(LoadedRoots { config, at: now });
         true
     }
 
-    fn read(&self) -> Result<Arc<ClientConfig>, SendError> {
+    fn load(&self) -> Result<Arc<ClientConfig>, SendError> {
         let mut roots = RootCertStore::empty();
         // What cannot be read of the system's is missing; the handshake will say so.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -88,11 +88,11 @@ impl Roots {
             roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         }
         let mut named = Vec::new();
-        if let Some(path) = &self.extra {
-            named = read_authorities(path).map_err(|error| SendError::new(Stage::Setup, error))?;
+        if let Some(path) = &self.ca_file {
+            named = read_authorities(path).map_err(|error| SendError::new(SendStage::Setup, error))?;
             roots.add_parsable_certificates(named.iter().cloned());
         }
-        trusting(roots, named).map(Arc::new).map_err(|error| SendError::new(Stage::Tls, format!("TLS cannot be used: {error}")))
+        roots_config(roots, named).map(Arc::new).map_err(|error| SendError::new(SendStage::Tls, format!("TLS cannot be used: {error}")))
     }
 }
 
@@ -118,7 +118,7 @@ pub(super) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static
 
 /// What went wrong while TLS was agreed on with this host, in a sentence.
 /// `with_pins`: it is for channels, which have `tls-pin`.
-pub(super) fn told(host: &Host, error: &std::io::Error, with_pins: bool) -> SendError {
+pub(super) fn handshake_error(host: &Host, error: &std::io::Error, with_pins: bool) -> SendError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let or_pin = if with_pins { ", or its fingerprint to the channel as tls-pin" } else { "" };
     let sentence = match inner {
@@ -151,7 +151,7 @@ pub(super) fn told(host: &Host, error: &std::io::Error, with_pins: bool) -> Send
         Some(other) => format!("TLS with {host} failed: {other}"),
         None => format!("TLS with {host} failed: {}", error.kind()),
     };
-    SendError::new(Stage::Tls, sentence).lasting(matches!(inner, Some(Error::InvalidCertificate(_))))
+    SendError::new(SendStage::Tls, sentence).with_is_permanent(matches!(inner, Some(Error::InvalidCertificate(_))))
 }
 
 /// Whether the certificate was refused because its issuer is not known, or bears the name of one that is. Roots that were added since
@@ -165,17 +165,21 @@ pub(super) fn is_unknown_issuer(error: &std::io::Error) -> bool {
     }
 }
 
-fn provider() -> Arc<CryptoProvider> {
+fn crypto_provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
 /// A configuration that trusts what these roots have signed, and the certificates that the operator named even where a server shows one of
 /// them itself.
-fn trusting(roots: RootCertStore, named: Vec<CertificateDer<'static>>) -> Result<ClientConfig, String> {
+fn roots_config(roots: RootCertStore, named: Vec<CertificateDer<'static>>) -> Result<ClientConfig, String> {
     let config =
-        ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let by_roots = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build().map_err(|error| error.to_string())?;
-    Ok(config.dangerous().with_custom_certificate_verifier(Arc::new(Trusting { by_roots, named })).with_no_client_auth())
+        ClientConfig::builder_with_provider(crypto_provider()).with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let by_roots =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crypto_provider()).build().map_err(|error| error.to_string())?;
+    Ok(config
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(RootsVerifier { inner: by_roots, operator_certificates: named }))
+        .with_no_client_auth())
 }
 
 /// True if a server showed the certificate of an authority as its own, as those of `openssl req -x509` are.
@@ -186,12 +190,12 @@ fn is_authority(error: &CertificateError) -> bool {
 /// Asks the roots. They refuse the certificate of an authority that is shown as a server's own: that is taken if the operator has named it,
 /// for the names that it is made out for. Its dates have been looked at by then.
 #[derive(Debug)]
-struct Trusting {
-    by_roots: Arc<WebPkiServerVerifier>,
-    named: Vec<CertificateDer<'static>>,
+struct RootsVerifier {
+    inner: Arc<WebPkiServerVerifier>,
+    operator_certificates: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for Trusting {
+impl ServerCertVerifier for RootsVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -200,8 +204,10 @@ impl ServerCertVerifier for Trusting {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.by_roots.verify_server_cert(certificate, chain, name, ocsp, now) {
-            Err(Error::InvalidCertificate(wrong)) if is_authority(&wrong) && self.named.iter().any(|named| named == certificate) => {
+        match self.inner.verify_server_cert(certificate, chain, name, ocsp, now) {
+            Err(Error::InvalidCertificate(wrong))
+                if is_authority(&wrong) && self.operator_certificates.iter().any(|named| named == certificate) =>
+            {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
                 Ok(ServerCertVerified::assertion())
             }
@@ -215,7 +221,7 @@ impl ServerCertVerifier for Trusting {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_roots.verify_tls12_signature(message, certificate, signed)
+        self.inner.verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -224,29 +230,29 @@ impl ServerCertVerifier for Trusting {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_roots.verify_tls13_signature(message, certificate, signed)
+        self.inner.verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.by_roots.supported_verify_schemes()
+        self.inner.supported_verify_schemes()
     }
 }
 
-fn pinned(pin: CertificatePin) -> Result<Arc<ClientConfig>, Error> {
-    let provider = provider();
-    let verifier = Arc::new(Pinned { pin, algorithms: provider.signature_verification_algorithms });
+fn pin_config(pin: CertificatePin) -> Result<Arc<ClientConfig>, Error> {
+    let provider = crypto_provider();
+    let verifier = Arc::new(PinVerifier { pin, algorithms: provider.signature_verification_algorithms });
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(Arc::new(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
 /// Takes one certificate, and that its owner holds the key. Nothing else is asked of it.
 #[derive(Debug)]
-struct Pinned {
+struct PinVerifier {
     pin: CertificatePin,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for Pinned {
+impl ServerCertVerifier for PinVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -255,7 +261,7 @@ impl ServerCertVerifier for Pinned {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if self.pin.is_of(certificate) {
+        if self.pin.matches(certificate) {
             Ok(ServerCertVerified::assertion())
         } else {
             Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))

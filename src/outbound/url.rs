@@ -1,4 +1,4 @@
-//! Where a request goes: an `http` or `https` URL in its parts, and where a redirect leads from there.
+//! Where a request goes: an `http` or `is_https` URL in its parts, and where a redirect leads from there.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use hyper::Uri;
 use hyper::http::uri::Authority;
 use percent_encoding::percent_decode_str;
 
-use super::error::{SendError, Stage};
+use super::error::{SendError, SendStage};
 
 /// A host as a URL names it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -46,7 +46,7 @@ impl Host {
 
     /// Whether it is a name that programs take for an address of IPv4 in another form, such as `127.1`, `2130706433` or `0x7f000001`: its last
     /// label is a number (WHATWG URL, "ends in a number").
-    pub(super) fn is_number(&self) -> bool {
+    pub(super) fn ends_in_number(&self) -> bool {
         let Self::Name(name) = self else { return false };
         let last = name.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
         last.strip_prefix("0x").map_or_else(
@@ -68,14 +68,14 @@ impl fmt::Display for Host {
 
 /// A host and a port. Shown as `host:port`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Place {
+pub(super) struct HostPort {
     pub(super) host: Host,
     pub(super) port: u16,
 }
 
-impl Place {
+impl HostPort {
     /// Reads what a URL says, without its user. Where it names no port, this one is meant.
-    pub(super) fn read(authority: &Authority, default: u16) -> Option<Self> {
+    pub(super) fn from_authority(authority: &Authority, default: u16) -> Option<Self> {
         let port = match authority.port() {
             Some(port) => port.as_u16(),
             // A port that is none is passed over by `port`.
@@ -85,7 +85,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
@@ -94,8 +94,8 @@ impl fmt::Display for Place {
 /// A URL in its parts. It has no `Debug`: its path and query may be secrets.
 #[derive(Clone)]
 pub(super) struct Url {
-    pub(super) https: bool,
-    pub(super) place: Place,
+    pub(super) is_https: bool,
+    pub(super) host_port: HostPort,
     /// Path and query, as they stand in a request line.
     pub(super) path: String,
     /// The value of `Authorization` that follows from a user and password in the URL.
@@ -104,7 +104,7 @@ pub(super) struct Url {
 
 impl Url {
     pub(super) fn parse(text: &str) -> Result<Self, SendError> {
-        let wrong = |what: &str| SendError::new(Stage::Request, what);
+        let wrong = |what: &str| SendError::new(SendStage::Request, what);
         let uri: Uri = text.parse().map_err(|_| wrong("the URL is not valid"))?;
         let https = match uri.scheme_str() {
             Some("https") => true,
@@ -112,11 +112,12 @@ impl Url {
             _ => return Err(wrong("the URL must begin with http:// or https://")),
         };
         let authority = uri.authority().ok_or_else(|| wrong("the URL names no host"))?;
-        let place = Place::read(authority, if https { 443 } else { 80 }).ok_or_else(|| wrong("the URL names no valid host and port"))?;
+        let place = HostPort::from_authority(authority, if https { 443 } else { 80 })
+            .ok_or_else(|| wrong("the URL names no valid host and port"))?;
         let user = authority.as_str().rsplit_once('@').map(|(user, _)| user);
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { https, place, path, authorization: user.map(basic) })
+        Ok(Self { is_https: https, host_port: place, path, authorization: user.map(basic_auth) })
     }
 
     /// Where a redirect leads from here; `None`: it says nothing that is understood.
@@ -142,7 +143,7 @@ impl Url {
     }
 
     fn scheme(&self) -> &'static str {
-        if self.https { "https" } else { "http" }
+        if self.is_https { "https" } else { "http" }
     }
 
     /// Scheme, host and port.
@@ -152,15 +153,15 @@ impl Url {
 
     /// The value of `Host`.
     pub(super) fn authority(&self) -> String {
-        match (self.https, self.place.port) {
-            (true, 443) | (false, 80) => self.place.host.to_string(),
-            _ => self.place.to_string(),
+        match (self.is_https, self.host_port.port) {
+            (true, 443) | (false, 80) => self.host_port.host.to_string(),
+            _ => self.host_port.to_string(),
         }
     }
 }
 
 /// `user:password` of a URL as HTTP's Basic authentication.
-fn basic(user: &str) -> String {
+fn basic_auth(user: &str) -> String {
     let decoded: Vec<u8> = percent_decode_str(user).collect();
     let colon = if user.contains(':') { "" } else { ":" };
     format!("Basic {}", BASE64_STANDARD.encode([&decoded, colon.as_bytes()].concat()))
@@ -171,12 +172,12 @@ mod tests {
     use super::*;
 
     fn shown(url: &Url) -> String {
-        format!("{} {} {} {}", url.origin(), url.place, url.path, url.authorization.as_deref().unwrap_or("-"))
+        format!("{} {} {} {}", url.origin(), url.host_port, url.path, url.authorization.as_deref().unwrap_or("-"))
     }
 
     #[test]
     fn numbers_are_known_from_names() {
-        let is_number = |text: &str| Host::parse(text).unwrap().is_number();
+        let is_number = |text: &str| Host::parse(text).unwrap().ends_in_number();
         for number in ["127.1", "2130706433", "0x7f000001", "0X7F.1", "127.0.0.0x1", "a.0", "017700000001", "0x", "1."] {
             assert!(is_number(number), "{number}");
         }
@@ -198,7 +199,7 @@ mod tests {
             assert_eq!(shown(&Url::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))), expected);
         }
         for text in ["", "x", "ftp://h/", "https://", "https:///x", "https://a b/", "https://-h/", "https://a..b/", "https://h:99999/"] {
-            assert!(Url::parse(text).is_err_and(|error| error.stage == Stage::Request), "{text}");
+            assert!(Url::parse(text).is_err_and(|error| error.stage == SendStage::Request), "{text}");
         }
     }
 

@@ -18,9 +18,9 @@ pub enum ServeError {
     /// An address, of this flag, cannot be listened on.
     Listen(&'static str, SocketAddr, io::Error),
     /// An address, of this flag, is taken by a socket that a supervisor passed on, which has that address.
-    TakenByPassed(&'static str, SocketAddr, SocketAddr),
+    TakenByPassedSocket(&'static str, SocketAddr, SocketAddr),
     /// A socket of this name, which a supervisor passed on, cannot be used.
-    Passed(String, io::Error),
+    PassedSocket(String, io::Error),
     /// Mail has a domain, but no address.
     NoMailAddress,
     /// A certificate cannot be used.
@@ -30,19 +30,19 @@ pub enum ServeError {
     /// A file that says how to send to others cannot be used.
     Outbound(OutboundError),
     /// There is no admin socket.
-    Admin(admin::SocketError),
+    Admin(admin::AdminSocketError),
     /// The first project could not be made.
     FirstStart(String),
     /// The system gives no threads or no signals.
     System(io::Error),
     /// A command made the writer panic.
-    Panicked,
+    WriterPanicked,
     /// A door panicked.
-    DoorFell,
+    ListenerPanicked,
     /// Whoever sends alerts panicked.
-    NotifierFell,
+    NotifierPanicked,
     /// What was queued was not written in time.
-    Stuck,
+    WriterTimeout,
     /// A second signal came before all was done.
     Interrupted,
 }
@@ -60,7 +60,7 @@ impl fmt::Display for ServeError {
                 )
             }
             Self::Listen(flag, address, error) => write!(f, "cannot listen on {address}: {error}; choose another address with {flag}"),
-            Self::TakenByPassed(flag, address, passed) => {
+            Self::TakenByPassedSocket(flag, address, passed) => {
                 let unit = if *flag == "--smtp-listen" { "overdue-smtp.socket" } else { "overdue.socket" };
                 write!(
                     f,
@@ -68,7 +68,7 @@ impl fmt::Display for ServeError {
                      lines say how), or turn it off with systemctl disable --now {unit}"
                 )
             }
-            Self::Passed(name, error) => {
+            Self::PassedSocket(name, error) => {
                 write!(f, "the socket \"{name}\" that was passed on cannot be used: {error}; let its unit listen for TCP (ListenStream=)")
             }
             Self::NoMailAddress => {
@@ -80,10 +80,10 @@ impl fmt::Display for ServeError {
             Self::Admin(error) => error.fmt(f),
             Self::FirstStart(reason) => write!(f, "cannot make the first project: {reason}"),
             Self::System(error) => write!(f, "the system refused what a server needs: {error}"),
-            Self::Panicked => f.write_str("the writer panicked; what it had acknowledged is on disk, start the server again"),
-            Self::DoorFell => f.write_str("a door panicked; what was acknowledged is on disk, start the server again"),
-            Self::NotifierFell => f.write_str("what sends alerts panicked; what waits is on disk, start the server again"),
-            Self::Stuck => f.write_str("the database did not take what was queued in time; what was acknowledged is on disk"),
+            Self::WriterPanicked => f.write_str("the writer panicked; what it had acknowledged is on disk, start the server again"),
+            Self::ListenerPanicked => f.write_str("a door panicked; what was acknowledged is on disk, start the server again"),
+            Self::NotifierPanicked => f.write_str("what sends alerts panicked; what waits is on disk, start the server again"),
+            Self::WriterTimeout => f.write_str("the database did not take what was queued in time; what was acknowledged is on disk"),
             Self::Interrupted => f.write_str("a second signal came before the doors were closed; what was acknowledged is on disk"),
         }
     }

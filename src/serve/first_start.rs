@@ -3,51 +3,51 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, KeyLabel, PingKey, ProjectName};
+use crate::domain::formatting::shell_word;
+use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, KeyAccess, KeyLabel, PingKey, ProjectName};
 use crate::domain::text::Slug;
-use crate::domain::words::shell_word;
 use crate::engine::Handle;
 use crate::http::{BaseUrl, creating_ping_url};
-use crate::manage::{self, ManageError};
+use crate::manage::{self, OperationError};
 
 /// The project's name.
-const PROJECT: &str = "default";
+const DEFAULT_PROJECT: &str = "default";
 
 /// Makes a project with a ping key, but no API key (see [protocol](crate::docs::protocol)), and says what to do with it.
 ///
 /// # Errors
 /// Why the project or the key could not be made.
-pub(super) async fn prepare(handle: &Handle, base_url: &BaseUrl, program: &Path, data: &Path) -> Result<String, String> {
-    let ping_key = first_ping_key(handle, ProjectName::parse(PROJECT)?).await.map_err(|error| error.to_string())?;
+pub(super) async fn create_default_project(handle: &Handle, base_url: &BaseUrl, program: &Path, data: &Path) -> Result<String, String> {
+    let ping_key = create_first_ping_key(handle, ProjectName::parse(DEFAULT_PROJECT)?).await.map_err(|error| error.to_string())?;
     let (program, data) = (shell_word(&program.to_string_lossy()), shell_word(&data.to_string_lossy()));
     let ping_key = PingKey::parse(&ping_key).ok_or("the ping key that was made is none")?;
     let slug = Slug::parse("my-first-check").map_err(|_| "the slug is none")?;
     let url = shell_word(&creating_ping_url(base_url, ping_key, slug));
     Ok(format!(
-        "This database is new: it has a project \"{PROJECT}\" with a ping key now.\n\n\
+        "This database is new: it has a project \"{DEFAULT_PROJECT}\" with a ping key now.\n\n\
          Create a check and ping it:\n\n    curl {url}\n\n\
-         Make a key for the API:\n\n    {program} key create --data {data} --project {PROJECT} --access read-write\n\n"
+         Make a key for the API:\n\n    {program} key create --data {data} --project {DEFAULT_PROJECT} --access read-write\n\n"
     ))
 }
 
 /// How another device gets at the dashboard.
-pub(super) struct FromElsewhere<'a> {
+pub(super) struct RemoteAccess<'a> {
     /// What URLs of the service begin with.
     pub(super) base_url: &'a BaseUrl,
     /// Whether somebody named it: it is then what others reach.
-    pub(super) is_named: bool,
+    pub(super) is_configured: bool,
     /// An address that is listened on, and whether other machines may reach it.
-    pub(super) reached: Option<(SocketAddr, bool)>,
+    pub(super) reachable_address: Option<(SocketAddr, bool)>,
     /// Whether a supervisor holds the addresses.
-    pub(super) has_passed: bool,
+    pub(super) has_passed_sockets: bool,
 }
 
-impl FromElsewhere<'_> {
+impl RemoteAccess<'_> {
     fn advice(&self) -> String {
         let base_url = self.base_url.as_str();
         let (scheme, _) = base_url.split_once(':').unwrap_or_default();
-        match self.reached {
-            _ if self.is_named && !self.base_url.is_loopback() => {
+        match self.reachable_address {
+            _ if self.is_configured && !self.base_url.is_loopback() => {
                 format!("From another device: open {base_url}/setup/ and type the code, the last part of that link.")
             }
             Some((address, true)) => {
@@ -59,7 +59,7 @@ impl FromElsewhere<'_> {
                     address.port()
                 )
             }
-            Some((_, false)) if self.has_passed => {
+            Some((_, false)) if self.has_passed_sockets => {
                 "This machine alone reaches it: the supervisor listens on a loopback address. For the packaged service the first lines of \
                  `systemctl cat overdue.socket` say how to change that."
                     .into()
@@ -76,9 +76,9 @@ impl FromElsewhere<'_> {
 
 /// What to do as long as there is nobody who may sign in: a link that is drawn anew at each start. `None`: none could be made, which is
 /// logged.
-pub(super) async fn setup(handle: &Handle, from_elsewhere: &FromElsewhere<'_>, program: &Path, data: &Path) -> Option<String> {
+pub(super) async fn create_setup_link(handle: &Handle, from_elsewhere: &RemoteAccess<'_>, program: &Path, data: &Path) -> Option<String> {
     let (program, data) = (shell_word(&program.to_string_lossy()), shell_word(&data.to_string_lossy()));
-    match manage::user::link(handle, None).await {
+    match manage::user::create_link(handle, None).await {
         Ok(link) => Some(format!(
             "Open the dashboard and choose a password:\n\n    {}{}\n\n\
              {}\nThe code is good for 24 hours; this prints a new one:\n\n    {program} user link --data {data}\n\n",
@@ -94,9 +94,9 @@ pub(super) async fn setup(handle: &Handle, from_elsewhere: &FromElsewhere<'_>, p
 }
 
 /// Makes the project and its ping key.
-async fn first_ping_key(handle: &Handle, name: ProjectName) -> Result<String, ManageError> {
+async fn create_first_ping_key(handle: &Handle, name: ProjectName) -> Result<String, OperationError> {
     let project = manage::project::create(handle, name, None, DEFAULT_PING_LOG_LIMIT).await?;
-    Ok(manage::key::create(handle, project.id, Access::Ping, KeyLabel::default()).await?.1)
+    Ok(manage::key::create(handle, project.id, KeyAccess::Ping, KeyLabel::default()).await?.1)
 }
 
 #[cfg(test)]
@@ -115,7 +115,9 @@ mod tests {
         ] {
             let base_url: BaseUrl = base_url.parse().unwrap();
             let reached = Some((reached.0.parse().unwrap(), reached.1));
-            let advice = FromElsewhere { base_url: &base_url, is_named, reached, has_passed }.advice();
+            let advice =
+                RemoteAccess { base_url: &base_url, is_configured: is_named, reachable_address: reached, has_passed_sockets: has_passed }
+                    .advice();
             assert!(advice.contains(wanted), "{wanted}: {advice}");
         }
     }

@@ -8,18 +8,18 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
 /// Lines that wait to be written; more are dropped.
-const WAITING: usize = 1024;
+const MAX_QUEUED_LINES: usize = 1024;
 /// How long the end of the process waits for what has been logged.
-const PATIENCE: Duration = Duration::from_millis(500);
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-enum Message {
+enum LogMessage {
     Line(Vec<u8>),
     /// Say so when all lines before it are written.
-    Written(SyncSender<()>),
+    Flush(SyncSender<()>),
 }
 
 /// Writes what was logged when it is dropped, as far as somebody takes it.
-pub(super) struct Log(SyncSender<Message>);
+pub(super) struct LogWriter(SyncSender<LogMessage>);
 
 /// How lines are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,21 +30,21 @@ pub enum LogFormat {
     Json,
 }
 
-impl Log {
+impl LogWriter {
     /// Begins to log at this level.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(super) fn begin(level: LevelFilter, format: LogFormat) -> io::Result<Self> {
-        let (sender, receiver) = sync_channel(WAITING);
-        std::thread::Builder::new().name("log".into()).spawn(move || write(&receiver))?;
-        let lines = Lines(sender.clone());
+    pub(super) fn start(level: LevelFilter, format: LogFormat) -> io::Result<Self> {
+        let (sender, receiver) = sync_channel(MAX_QUEUED_LINES);
+        std::thread::Builder::new().name("log".into()).spawn(move || write_messages(&receiver))?;
+        let lines = LogQueue(sender.clone());
         // What cannot be logged is not: a closed standard error must not end the service.
         let log = tracing_subscriber::fmt().with_max_level(level).with_writer(move || lines.clone()).log_internal_errors(false);
         let log = log.with_ansi(io::stderr().is_terminal()).with_target(false);
         match format {
             LogFormat::Json => log.json().flatten_event(true).with_ansi(false).init(),
-            LogFormat::Text if goes_to_journal(std::env::var_os("JOURNAL_STREAM").as_deref()) => log.without_time().init(),
+            LogFormat::Text if is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()) => log.without_time().init(),
             LogFormat::Text => log.init(),
         }
         Ok(Self(sender))
@@ -52,7 +52,7 @@ impl Log {
 }
 
 /// Whether standard error is what systemd has connected to its journal (systemd.exec(5): `JOURNAL_STREAM` is `DEVICE:INODE`).
-fn goes_to_journal(stream: Option<&OsStr>) -> bool {
+fn is_journal(stream: Option<&OsStr>) -> bool {
     let Ok(there) = rustix::fs::fstat(io::stderr()) else { return false };
     let numbers = stream.and_then(OsStr::to_str).and_then(|stream| stream.split_once(':'));
     let numbers = numbers.and_then(|(device, inode)| Some((device.parse::<u64>().ok()?, inode.parse::<u64>().ok()?)));
@@ -61,22 +61,22 @@ fn goes_to_journal(stream: Option<&OsStr>) -> bool {
     numbers.is_some() && numbers == own
 }
 
-impl Drop for Log {
+impl Drop for LogWriter {
     fn drop(&mut self) {
         let (tell, written) = sync_channel(1);
-        if self.0.try_send(Message::Written(tell)).is_ok() {
-            let _ = written.recv_timeout(PATIENCE);
+        if self.0.try_send(LogMessage::Flush(tell)).is_ok() {
+            let _ = written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
 
-fn write(messages: &Receiver<Message>) {
+fn write_messages(messages: &Receiver<LogMessage>) {
     for message in messages {
         match message {
-            Message::Line(line) => {
+            LogMessage::Line(line) => {
                 let _ = io::stderr().write_all(&line);
             }
-            Message::Written(tell) => {
+            LogMessage::Flush(tell) => {
                 let _ = tell.send(());
             }
         }
@@ -85,11 +85,11 @@ fn write(messages: &Receiver<Message>) {
 
 /// Takes lines, each in one write.
 #[derive(Clone)]
-struct Lines(SyncSender<Message>);
+struct LogQueue(SyncSender<LogMessage>);
 
-impl Write for Lines {
+impl Write for LogQueue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let _ = self.0.try_send(Message::Line(line.to_vec()));
+        let _ = self.0.try_send(LogMessage::Line(line.to_vec()));
         Ok(line.len())
     }
 

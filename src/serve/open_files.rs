@@ -5,21 +5,21 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::{admin, http, smtp};
 
 /// Files beside connections: the database, listeners, the log, the runtimes.
-const OTHERS: usize = 64;
+const OTHER_FILES: usize = 64;
 
 /// Files that may be open when every door has as many connections as it takes.
 // The sum is far below the largest of either type.
-const NEEDED: u64 = (http::MOST_CONNECTIONS + smtp::SESSIONS_MAX + admin::MOST_CONNECTIONS + OTHERS) as u64;
+const NEEDED_FILES: u64 = (http::MAX_CONNECTIONS + smtp::MAX_SESSIONS + admin::MAX_CONNECTIONS + OTHER_FILES) as u64;
 
 /// Raises the limit as far as needed and allowed; says so if that is not enough.
-pub(super) fn raise() {
+pub(super) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let Some(current) = current.filter(|current| *current < NEEDED) else { return };
-    let wanted = maximum.map_or(NEEDED, |maximum| maximum.min(NEEDED));
+    let Some(current) = current.filter(|current| *current < NEEDED_FILES) else { return };
+    let wanted = maximum.map_or(NEEDED_FILES, |maximum| maximum.min(NEEDED_FILES));
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).map_or(current, |()| wanted);
-    if raised < NEEDED {
+    if raised < NEEDED_FILES {
         tracing::warn!(
-            "only {raised} files may be open, and all connections together need {NEEDED}: beyond that clients wait; raise the hard limit \
+            "only {raised} files may be open, and all connections together need {NEEDED_FILES}: beyond that clients wait; raise the hard limit \
              (LimitNOFILE= of systemd, ulimit -Hn)"
         );
     }

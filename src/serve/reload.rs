@@ -7,27 +7,27 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::time::sleep;
 
-use super::declared::{self, DeclaredFiles};
-use super::signals::Hangups;
-use super::tell_supervisor;
-use crate::blocking_threads::{BlockingThreads, NotDone};
-use crate::certificate::{Certificate, Reread};
+use super::declared_files::{self, DeclaredFiles};
+use super::notify_supervisor;
+use super::signals::HangupCount;
+use crate::blocking_threads::{BlockingTaskError, BlockingThreads};
+use crate::certificate::{Certificate, CertificateReload};
 use crate::engine::Handle;
 
 /// How often the files of certificates are looked at.
-const LOOK: Duration = Duration::from_secs(30);
+const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What can be read again.
-pub(super) struct Files {
+pub(super) struct ReloadableFiles {
     pub(super) certificates: Vec<Certificate>,
     pub(super) declared: Option<DeclaredFiles>,
     /// What links to pages begin with.
     pub(super) pages: Option<String>,
 }
 
-impl Files {
+impl ReloadableFiles {
     /// Reads them again as long as the runtime runs.
-    pub(super) fn keep(self, handle: Handle, blocking: Arc<BlockingThreads>, mut hangups: Hangups) {
+    pub(super) fn watch(self, handle: Handle, blocking: Arc<BlockingThreads>, mut hangups: HangupCount) {
         tokio::spawn(async move {
             loop {
                 tokio::select! {
@@ -38,7 +38,7 @@ impl Files {
                         }
                         self.reload(&handle, &blocking).await;
                     }
-                    () = sleep(LOOK) => self.look_at_certificates(&blocking, false).await,
+                    () = sleep(CERTIFICATE_CHECK_INTERVAL) => self.reload_certificates(&blocking, false).await,
                 }
             }
         });
@@ -53,27 +53,29 @@ impl Files {
         if self.certificates.is_empty() && self.declared.is_none() {
             tracing::info!("SIGHUP changes nothing: flags are read at a start");
         }
-        self.look_at_certificates(blocking, true).await;
+        self.reload_certificates(blocking, true).await;
         if let Some(declared) = &self.declared {
-            declared::apply(handle, declared, self.pages.as_deref()).await;
+            declared_files::apply_declared(handle, declared, self.pages.as_deref()).await;
         }
-        tell_supervisor(NotifyState::Ready);
+        notify_supervisor(NotifyState::Ready);
     }
 
-    async fn look_at_certificates(&self, blocking: &BlockingThreads, even_if_same: bool) {
+    async fn reload_certificates(&self, blocking: &BlockingThreads, even_if_same: bool) {
         for certificate in &self.certificates {
             let looking = certificate.clone();
             // Too much waits for the disk: the next look is soon.
-            let Ok(reread) = blocking.run(move || looking.reread(even_if_same)).await.map_err(|NotDone| ()) else { continue };
-            tell(certificate, &reread);
+            let Ok(reread) = blocking.run(move || looking.reload(even_if_same)).await.map_err(|BlockingTaskError| ()) else { continue };
+            log_reload(certificate, &reread);
         }
     }
 }
 
-fn tell(certificate: &Certificate, reread: &Reread) {
+fn log_reload(certificate: &Certificate, reread: &CertificateReload) {
     match reread {
-        Reread::Unchanged => {}
-        Reread::Taken => tracing::info!("new connections see the certificate that is in {} now", certificate.chain().display()),
-        Reread::Kept(error) => tracing::warn!("the certificate stays the one that was read before: {error}"),
+        CertificateReload::Unchanged => {}
+        CertificateReload::Replaced => {
+            tracing::info!("new connections see the certificate that is in {} now", certificate.chain().display())
+        }
+        CertificateReload::Failed(error) => tracing::warn!("the certificate stays the one that was read before: {error}"),
     }
 }

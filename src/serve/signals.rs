@@ -10,12 +10,12 @@ use tokio::sync::watch;
 const SIGXFSZ: i32 = 25;
 
 /// The signals that ask to stop.
-pub(super) struct Signals {
+pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Signals {
+impl StopSignals {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
@@ -30,11 +30,11 @@ impl Signals {
 }
 
 /// How often a hangup was heard. Whoever reads files again at one waits for it to change.
-pub(super) type Hangups = watch::Receiver<u32>;
+pub(super) type HangupCount = watch::Receiver<u32>;
 
 /// From now on a terminal that hangs up and a limit for the size of files do not end the process. A write beyond that limit fails like
 /// one on a full disk.
-pub(super) fn outlive(runtime: &Runtime) -> io::Result<Hangups> {
+pub(super) fn handle_hangups(runtime: &Runtime) -> io::Result<HangupCount> {
     let _within = runtime.enter();
     // What handles a signal is never taken back, also when nobody waits for it any more.
     drop(signal(SignalKind::from_raw(SIGXFSZ))?);

@@ -9,21 +9,21 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::time::sleep;
 
-use super::tell_supervisor;
+use super::notify_supervisor;
 use crate::clock::Clock;
 use crate::engine::Handle;
 
 /// How long one step of the writer may take without a word of how far it is.
-const STEP: Duration = Duration::from_secs(60);
+const MAX_STEP_TIME: Duration = Duration::from_secs(60);
 /// How long a round of the notifier may take: it begins one at least every 30 seconds, and waits for the writer in it.
-const ROUND: Duration = Duration::from_secs(120);
+const MAX_ROUND_TIME: Duration = Duration::from_secs(120);
 
 /// An uptime that somebody notes now and then.
 #[derive(Clone, Default)]
-pub(super) struct Noted(pub(super) Arc<AtomicU64>);
+pub(super) struct LastActivity(pub(super) Arc<AtomicU64>);
 
-impl Noted {
-    pub(super) fn note(&self, uptime: Duration) {
+impl LastActivity {
+    pub(super) fn record(&self, uptime: Duration) {
         self.0.store(u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
@@ -33,13 +33,13 @@ impl Noted {
 }
 
 /// Feeds the watchdog, if there is one: four times in its interval.
-pub(super) fn start(handle: Handle, told: Noted, round: Noted) {
+pub(super) fn start(handle: Handle, told: LastActivity, round: LastActivity) {
     let Some(interval) = sd_notify::watchdog_enabled() else { return };
     tokio::spawn(async move {
         loop {
             let uptime = Clock::System.uptime();
-            match stuck(handle.step_age(), told.age(uptime), round.age(uptime)) {
-                None => tell_supervisor(NotifyState::Watchdog),
+            match stuck_component(handle.step_age(), told.age(uptime), round.age(uptime)) {
+                None => notify_supervisor(NotifyState::Watchdog),
                 Some(who) => tracing::error!("{who} does not get on: the supervisor's watchdog is not fed"),
             }
             sleep(interval / 4).await;
@@ -49,11 +49,11 @@ pub(super) fn start(handle: Handle, told: Noted, round: Noted) {
 
 /// Who does not get on, by how long a step of the writer has taken, and how long it is since it said how far it is and since the notifier
 /// began a round.
-fn stuck(step: Duration, told: Duration, round: Duration) -> Option<&'static str> {
-    if step.min(told) >= STEP {
+fn stuck_component(step: Duration, told: Duration, round: Duration) -> Option<&'static str> {
+    if step.min(told) >= MAX_STEP_TIME {
         return Some("the writer");
     }
-    (round >= ROUND).then_some("what sends alerts")
+    (round >= MAX_ROUND_TIME).then_some("what sends alerts")
 }
 
 #[cfg(test)]
@@ -72,10 +72,10 @@ mod tests {
             (long, hour, short, Some("the writer")),
             (short, short, hour, Some("what sends alerts")),
         ] {
-            assert_eq!(stuck(step, told, round), wanted);
+            assert_eq!(stuck_component(step, told, round), wanted);
         }
-        let noted = Noted::default();
-        noted.note(long);
+        let noted = LastActivity::default();
+        noted.record(long);
         assert_eq!(noted.age(hour), hour - long);
     }
 }

@@ -11,210 +11,212 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::Level;
 
-use super::budget::TakenBytes;
-use super::dialogue::{Dialogue, Step, Tls};
-use super::{Door, deliver};
-use crate::accept::stopped;
+use super::dialogue::{Dialogue, DialogueStep, TlsState};
+use super::message_budget::BudgetPermit;
+use super::{SmtpServerState, ping_submission};
+use crate::accept::wait_for_stop;
 use crate::log_limit::LogLimit;
 
 /// A session has so long to begin a message, and the next one. The next piece of a message has to come within this time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A session has to end within this time. A message that is complete by then is still logged and answered.
-const SESSION: Duration = Duration::from_secs(1_800);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(1_800);
 /// Replies have to be taken, and a TLS handshake done, within this time.
-const HANDOVER: Duration = Duration::from_secs(30);
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes read at once.
-const CHUNK: usize = 16_384;
+const READ_BYTES: usize = 16_384;
 /// Bytes of a message that each session may hold without the common budget.
-const SHARE: usize = 65_536;
+const UNBUDGETED_BYTES: usize = 65_536;
 /// The common budget is taken in multiples of so many bytes, as they come.
-const BUDGET_STEP: usize = 1_048_576;
-/// In this time a sender sends [`LEAST_BYTES`], or it is slow: it loses its part of the budget to another that needs it.
-const LEAST_TIME: Duration = Duration::from_secs(10);
+const BUDGET_STEP_BYTES: usize = 1_048_576;
+/// In this time a sender sends [`MIN_BYTES_PER_INTERVAL`], or it is slow: it loses its part of the budget to another that needs it.
+const RATE_INTERVAL: Duration = Duration::from_secs(10);
 /// 1 kB a second.
-const LEAST_BYTES: usize = 10_000;
+const MIN_BYTES_PER_INTERVAL: usize = 10_000;
 
-static REFUSED: LogLimit = LogLimit::new();
+static REFUSAL_LOG_LIMIT: LogLimit = LogLimit::new();
 
-const TOO_SLOW: &[u8] = b"421 4.4.2 Too slow\r\n";
-const STOPPING: &[u8] = b"421 4.3.2 The service is stopping\r\n";
+const TOO_SLOW_REPLY: &[u8] = b"421 4.4.2 Too slow\r\n";
+const STOPPING_REPLY: &[u8] = b"421 4.3.2 The service is stopping\r\n";
 
 /// How a conversation ended.
-enum End {
+enum SessionEnd {
     Close,
     StartTls,
 }
 
 /// Speaks with a sender until either has had enough.
-pub(super) async fn run(mut stream: TcpStream, peer: IpAddr, door: Arc<Door>, stop: watch::Receiver<bool>) {
-    let tls = if door.config.certificate.is_some() { Tls::Offered } else { Tls::None };
+pub(super) async fn run_session(mut stream: TcpStream, peer: IpAddr, door: Arc<SmtpServerState>, stop: watch::Receiver<bool>) {
+    let tls = if door.config.certificate.is_some() { TlsState::Offered } else { TlsState::None };
     let dialogue = Dialogue::new(door.config.domain.clone(), tls);
-    let mut session = Session { dialogue, peer, door, stop, taken: None, slow: false };
+    let mut session = SmtpSession { dialogue, peer, server: door, stop, budget_permit: None, is_slow: false };
     // What goes wrong on a connection concerns that connection only.
-    if let Err(error) = session.speak(&mut stream).await {
+    if let Err(error) = session.serve(&mut stream).await {
         tracing::debug!(%peer, %error, "mail session broken off");
     }
 }
 
-struct Session {
+struct SmtpSession {
     dialogue: Dialogue,
     peer: IpAddr,
-    door: Arc<Door>,
+    server: Arc<SmtpServerState>,
     stop: watch::Receiver<bool>,
     /// What the message that is coming in takes of the common budget.
-    taken: Option<TakenBytes>,
+    budget_permit: Option<BudgetPermit>,
     /// The message that is coming in has come slowly of late.
-    slow: bool,
+    is_slow: bool,
 }
 
-impl Session {
-    async fn speak(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+impl SmtpSession {
+    async fn serve(&mut self, stream: &mut TcpStream) -> io::Result<()> {
         // Replies are short, and the sender waits for each. Nagle's algorithm would only delay them.
         stream.set_nodelay(true)?;
-        send(stream, self.dialogue.greeting().as_bytes()).await?;
-        if let End::StartTls = self.converse(stream).await?
-            && let Some(certificate) = self.door.config.certificate.clone()
+        send_bytes(stream, self.dialogue.greeting().as_bytes()).await?;
+        if let SessionEnd::StartTls = self.run_dialogue(stream).await?
+            && let Some(certificate) = self.server.config.certificate.clone()
         {
-            let mut encrypted = timeout(HANDOVER, certificate.acceptor().accept(stream)).await??;
-            self.converse(&mut encrypted).await?;
-            timeout(HANDOVER, encrypted.shutdown()).await??;
+            let mut encrypted = timeout(SEND_TIMEOUT, certificate.acceptor().accept(stream)).await??;
+            self.run_dialogue(&mut encrypted).await?;
+            timeout(SEND_TIMEOUT, encrypted.shutdown()).await??;
         }
         Ok(())
     }
 
-    async fn converse<S: AsyncRead + AsyncWrite + Unpin>(&mut self, stream: &mut S) -> io::Result<End> {
-        let mut chunk = vec![0; CHUNK];
-        let budget = self.door.budget.clone();
-        let (patience, session, look) = (sleep(PATIENCE), sleep(SESSION), sleep(LEAST_TIME));
+    async fn run_dialogue<S: AsyncRead + AsyncWrite + Unpin>(&mut self, stream: &mut S) -> io::Result<SessionEnd> {
+        let mut chunk = vec![0; READ_BYTES];
+        let budget = self.server.message_budget.clone();
+        let (patience, session, look) = (sleep(MESSAGE_TIMEOUT), sleep(SESSION_TIMEOUT), sleep(RATE_INTERVAL));
         tokio::pin!(patience, session, look);
         let mut came = 0;
         loop {
-            let in_message = self.dialogue.in_message();
+            let in_message = self.dialogue.is_in_message();
             // Whatever ends the wait comes before what has come in, and who needs room before all.
             let read = tokio::select! {
                 biased;
-                () = budget.pressed(), if self.slow && self.taken.is_some() => {
-                    self.cut_message();
+                () = budget.wait_for_shortage(), if self.is_slow && self.budget_permit.is_some() => {
+                    self.truncate_message();
                     continue;
                 }
-                () = &mut look, if self.taken.is_some() => {
-                    self.slow = std::mem::take(&mut came) < LEAST_BYTES;
-                    look.set(sleep(LEAST_TIME));
+                () = &mut look, if self.budget_permit.is_some() => {
+                    self.is_slow = std::mem::take(&mut came) < MIN_BYTES_PER_INTERVAL;
+                    look.set(sleep(RATE_INTERVAL));
                     continue;
                 }
-                () = stopped(&mut self.stop), if !in_message => Err(STOPPING),
-                () = &mut patience => Err(TOO_SLOW),
-                () = &mut session => Err(TOO_SLOW),
+                () = wait_for_stop(&mut self.stop), if !in_message => Err(STOPPING_REPLY),
+                () = &mut patience => Err(TOO_SLOW_REPLY),
+                () = &mut session => Err(TOO_SLOW_REPLY),
                 read = stream.read(&mut chunk) => Ok(read?),
             };
             let read = match read {
                 Ok(read) => read,
                 Err(farewell) => {
-                    send(stream, farewell).await?;
-                    return Ok(End::Close);
+                    send_bytes(stream, farewell).await?;
+                    return Ok(SessionEnd::Close);
                 }
             };
             let mut input = chunk.get(..read).unwrap_or_default();
             if input.is_empty() {
-                return Ok(End::Close);
+                return Ok(SessionEnd::Close);
             }
-            if self.taken.is_none() {
+            if self.budget_permit.is_none() {
                 // It counts from the first piece that takes of the budget.
-                (self.slow, came) = (false, 0);
-                look.set(sleep(LEAST_TIME));
+                (self.is_slow, came) = (false, 0);
+                look.set(sleep(RATE_INTERVAL));
             }
             came += read;
-            let (replies, end) = self.answer(&mut input).await;
+            let (replies, end) = self.process_input(&mut input).await;
             // Commands alone do not keep a session open.
-            let progressed = in_message || self.dialogue.in_message();
-            send(stream, replies.as_bytes()).await?;
+            let progressed = in_message || self.dialogue.is_in_message();
+            send_bytes(stream, replies.as_bytes()).await?;
             if let Some(end) = end {
                 return Ok(end);
             }
             if progressed {
-                patience.set(sleep(PATIENCE));
+                patience.set(sleep(MESSAGE_TIMEOUT));
             }
         }
     }
 
     /// Answers all that has come in. The replies go out in one write, for pipelining (RFC 2920).
-    async fn answer(&mut self, input: &mut &[u8]) -> (String, Option<End>) {
+    async fn process_input(&mut self, input: &mut &[u8]) -> (String, Option<SessionEnd>) {
         let mut replies = String::new();
         let end = loop {
             match self.dialogue.step(input) {
-                Step::NeedMore => break None,
-                Step::Reply(reply) => {
-                    self.tell_refusal(&reply);
+                DialogueStep::NeedMore => break None,
+                DialogueStep::Reply(reply) => {
+                    self.record_refusal(&reply);
                     replies.push_str(&reply);
                 }
-                Step::Deliver(envelope) => {
-                    let logged = deliver::log(&self.door.handle, &self.door.blocking, &self.door.readers, self.peer, envelope).await;
-                    let reply = Dialogue::delivered(logged);
-                    self.tell_refusal(&reply);
+                DialogueStep::Deliver(envelope) => {
+                    let logged =
+                        ping_submission::log_pings(&self.server.handle, &self.server.blocking, &self.server.readers, self.peer, envelope)
+                            .await;
+                    let reply = Dialogue::delivery_reply(logged);
+                    self.record_refusal(&reply);
                     replies.push_str(&reply);
                 }
-                Step::StartTls(reply) => {
+                DialogueStep::StartTls(reply) => {
                     replies.push_str(&reply);
-                    break Some(End::StartTls);
+                    break Some(SessionEnd::StartTls);
                 }
-                Step::Close(reply) => {
+                DialogueStep::Close(reply) => {
                     replies.push_str(&reply);
-                    break Some(End::Close);
+                    break Some(SessionEnd::Close);
                 }
             }
         };
-        if !self.cover_message().await {
-            self.cut_message();
+        if !self.reserve_message().await {
+            self.truncate_message();
         }
         (replies, end)
     }
 
     /// Counts what was not taken, a recipient, a message, a command, and tells the log of it.
-    fn tell_refusal(&self, reply: &str) {
+    fn record_refusal(&self, reply: &str) {
         if !reply.starts_with(['4', '5']) {
             return;
         }
-        self.door.handle.metrics().refused_mail();
+        self.server.handle.metrics().record_rejected_mail();
         if tracing::enabled!(Level::DEBUG)
-            && let Some(left_out) = REFUSED.admit(self.door.handle.now())
+            && let Some(left_out) = REFUSAL_LOG_LIMIT.admit(self.server.handle.now())
         {
             tracing::debug!(from = %self.peer, "refused in a mail session: {}{left_out}", reply.trim_end());
         }
     }
 
     /// Takes as much of the common budget as the message needs that has come so far, or gives it back. False if there is not enough.
-    async fn cover_message(&mut self) -> bool {
-        let held = self.dialogue.held();
-        if held <= SHARE {
-            self.taken = None;
+    async fn reserve_message(&mut self) -> bool {
+        let held = self.dialogue.buffered_bytes();
+        if held <= UNBUDGETED_BYTES {
+            self.budget_permit = None;
             return true;
         }
-        let wanted = held.next_multiple_of(BUDGET_STEP);
-        let has = self.taken.as_ref().map_or(0, TakenBytes::count);
+        let wanted = held.next_multiple_of(BUDGET_STEP_BYTES);
+        let has = self.budget_permit.as_ref().map_or(0, BudgetPermit::count);
         if wanted <= has {
             return true;
         }
-        let Some(more) = self.door.budget.take(wanted - has, has).await else { return false };
-        match &mut self.taken {
+        let Some(more) = self.server.message_budget.acquire(wanted - has, has).await else { return false };
+        match &mut self.budget_permit {
             Some(taken) => taken.merge(more),
-            None => self.taken = Some(more),
+            None => self.budget_permit = Some(more),
         }
         true
     }
 
     /// Gives back what the message has of the budget. Its beginning is still a ping.
-    fn cut_message(&mut self) {
+    fn truncate_message(&mut self) {
         tracing::debug!(peer = %self.peer, "a mail is cut for want of room");
-        self.dialogue.cut_message(SHARE);
-        self.taken = None;
+        self.dialogue.truncate_message(UNBUDGETED_BYTES);
+        self.budget_permit = None;
     }
 }
 
-async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> io::Result<()> {
+async fn send_bytes<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
-    timeout(HANDOVER, async {
+    timeout(SEND_TIMEOUT, async {
         stream.write_all(bytes).await?;
         stream.flush().await
     })

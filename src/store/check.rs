@@ -8,22 +8,22 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError, outbox};
-use crate::domain::alert::{Held, Telling};
-use crate::domain::check::{Check, CheckState, Filters, Run, Settings};
+use crate::domain::alert::{HoldReason, NotificationState};
+use crate::domain::check::{Check, CheckSettings, CheckState, KeywordFilters, OngoingRun};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
-use crate::domain::moment::Moment;
-use crate::domain::outcomes::Outcomes;
 use crate::domain::parents::Parents;
+use crate::domain::recent_outcomes::RecentOutcomes;
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
-use crate::domain::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 
-/// `checks`: check id -> `CheckRow`. A row holds every ping of its check up to its `last_arrival`.
+/// `checks`: check id -> `CheckRecord`. A row holds every ping of its check up to its `last_arrival`.
 pub(super) const CHECKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("checks");
 
 #[derive(Serialize, Deserialize)]
-struct CheckRow<'a> {
+struct CheckRecord<'a> {
     uuid: Uuid,
     badge: Uuid,
     project: u64,
@@ -83,7 +83,7 @@ struct CheckRow<'a> {
     told_as: Option<(&'a str, &'a str, &'a str)>,
 }
 
-impl<'a> Record<'a> for CheckRow<'a> {
+impl<'a> Record<'a> for CheckRecord<'a> {
     const TABLE: &'static str = "checks";
     const VERSION: u8 = 7;
 }
@@ -114,41 +114,41 @@ fn one() -> u8 {
 }
 
 /// The kind of a telling, when it is decided again, and the parent that hides the check.
-fn telling_numbers(telling: Telling) -> (u8, i64, u64) {
+fn notification_state_numbers(telling: NotificationState) -> (u8, i64, u64) {
     match telling {
-        Telling::Quiet => (0, 0, 0),
-        Telling::Told => (1, 0, 0),
-        Telling::Unheard => (6, 0, 0),
-        Telling::Due { at, held: Held::Away } => (2, at.micros(), 0),
-        Telling::Due { at, held: Held::Failures } => (3, at.micros(), 0),
-        Telling::Due { at, held: Held::Parent } => (4, at.micros(), 0),
-        Telling::Due { at, held: Held::Behind(CheckId(parent)) } => (5, at.micros(), parent),
-        Telling::Due { at, held: Held::Window } => (7, at.micros(), 0),
-        Telling::Due { at, held: Held::Trial } => (8, at.micros(), 0),
+        NotificationState::NotNeeded => (0, 0, 0),
+        NotificationState::Notified => (1, 0, 0),
+        NotificationState::Undelivered => (6, 0, 0),
+        NotificationState::Pending { at, reason: HoldReason::ServerOutage } => (2, at.micros(), 0),
+        NotificationState::Pending { at, reason: HoldReason::BelowThreshold } => (3, at.micros(), 0),
+        NotificationState::Pending { at, reason: HoldReason::ParentPending } => (4, at.micros(), 0),
+        NotificationState::Pending { at, reason: HoldReason::ParentDown(CheckId(parent)) } => (5, at.micros(), parent),
+        NotificationState::Pending { at, reason: HoldReason::MaintenanceWindow } => (7, at.micros(), 0),
+        NotificationState::Pending { at, reason: HoldReason::Trial } => (8, at.micros(), 0),
     }
 }
 
-fn telling_of(number: u8, at: i64, behind: u64) -> Option<Telling> {
-    let due = |held| Telling::Due { at: Moment::from_micros(at), held };
+fn notification_state_of(number: u8, at: i64, behind: u64) -> Option<NotificationState> {
+    let due = |held| NotificationState::Pending { at: Timestamp::from_micros(at), reason: held };
     Some(match number {
-        0 => Telling::Quiet,
-        1 => Telling::Told,
-        2 => due(Held::Away),
-        3 => due(Held::Failures),
-        4 => due(Held::Parent),
-        5 => due(Held::Behind(CheckId(behind))),
-        6 => Telling::Unheard,
-        7 => due(Held::Window),
-        8 => due(Held::Trial),
+        0 => NotificationState::NotNeeded,
+        1 => NotificationState::Notified,
+        2 => due(HoldReason::ServerOutage),
+        3 => due(HoldReason::BelowThreshold),
+        4 => due(HoldReason::ParentPending),
+        5 => due(HoldReason::ParentDown(CheckId(behind))),
+        6 => NotificationState::Undelivered,
+        7 => due(HoldReason::MaintenanceWindow),
+        8 => due(HoldReason::Trial),
         _ => return None,
     })
 }
 
-impl<'a> From<&'a Check> for CheckRow<'a> {
+impl<'a> From<&'a Check> for CheckRecord<'a> {
     fn from(check: &'a Check) -> Self {
         let Check { settings, state, .. } = check;
         let filters = settings.filters;
-        let (telling, telling_at, behind) = telling_numbers(state.telling);
+        let (telling, telling_at, behind) = notification_state_numbers(state.notification);
         Self {
             uuid: check.uuid,
             badge: check.badge,
@@ -170,7 +170,7 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
             channels: settings.channels.iter().map(|channel| channel.0).collect(),
             status: status_number(state.status),
             changed: state.changed.micros(),
-            last_ping: state.last_ping.map(Moment::micros),
+            last_ping: state.last_ping.map(Timestamp::micros),
             run: state.run.map(|run| (run.start.micros(), run.rid)),
             last_duration: state.last_duration,
             n_pings: state.n_pings,
@@ -180,63 +180,71 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
             failures: state.failures,
             telling,
             telling_at,
-            after: settings.after.get(),
+            after: settings.failure_threshold.get(),
             parents: settings.parents.ids().iter().map(|parent| parent.0).collect(),
             behind,
-            untouched: state.untouched,
-            brought: state.brought,
-            told_as: check.told_as.as_ref().map(|names| (names.name.as_str(), names.slug.as_str(), names.tags.as_str())),
+            untouched: state.unused_since_import,
+            brought: state.imported_pings,
+            told_as: check.alerted_names.as_ref().map(|names| (names.name.as_str(), names.slug.as_str(), names.tags.as_str())),
         }
     }
 }
 
-impl CheckRow<'_> {
+impl CheckRecord<'_> {
     /// The check, or the name of the field that holds what no release can have written.
     fn check(&self, id: CheckId) -> Result<Check, &'static str> {
         let [subject, body, http_body, default_fail] = self.filters;
-        let settings = Settings {
-            name: Name::stored(self.name),
-            slug: Slug::stored(self.slug),
-            tags: Tags::stored(self.tags),
-            desc: Description::stored(self.desc),
+        let settings = CheckSettings {
+            name: Name::from_stored(self.name),
+            slug: Slug::from_stored(self.slug),
+            tags: Tags::from_stored(self.tags),
+            desc: Description::from_stored(self.desc),
             timeout: Seconds::parse(i64::from(self.timeout)).map_err(|_| "timeout")?,
             grace: Seconds::parse(i64::from(self.grace)).map_err(|_| "grace")?,
             schedule: self.schedule.map(Schedule::parse).transpose().map_err(|_| "schedule")?.map(Arc::new),
             tz: Timezone::parse(self.tz).map_err(|_| "tz")?,
             manual_resume: self.manual_resume,
             post_only: self.post_only,
-            start_kw: Keywords::stored(self.start_kw),
-            success_kw: Keywords::stored(self.success_kw),
-            failure_kw: Keywords::stored(self.failure_kw),
-            filters: Filters { subject, body, http_body, default_fail },
+            start_kw: Keywords::from_stored(self.start_kw),
+            success_kw: Keywords::from_stored(self.success_kw),
+            failure_kw: Keywords::from_stored(self.failure_kw),
+            filters: KeywordFilters { subject, body, http_body, default_fail },
             channels: self.channels.iter().map(|id| ChannelId(*id)).collect(),
-            after: Failures::parse(self.after.into()).map_err(|_| "after")?,
+            failure_threshold: FailureThreshold::parse(self.after.into()).map_err(|_| "after")?,
             parents: Parents::new(self.parents.iter().map(|id| CheckId(*id)).collect()).map_err(|_| "parents")?,
         };
         let mut state = CheckState {
             status: status_of(self.status).ok_or("status")?,
-            changed: Moment::from_micros(self.changed),
-            last_ping: self.last_ping.map(Moment::from_micros),
-            run: self.run.map(|(start, rid)| Run { start: Moment::from_micros(start), rid }),
+            changed: Timestamp::from_micros(self.changed),
+            last_ping: self.last_ping.map(Timestamp::from_micros),
+            run: self.run.map(|(start, rid)| OngoingRun { start: Timestamp::from_micros(start), rid }),
             last_duration: self.last_duration,
             grace_start: None,
             n_pings: self.n_pings,
             last_arrival: Arrival(self.last_arrival),
             last_flip: FlipNumber(self.last_flip),
-            outcomes: Outcomes::from_bits(self.outcomes),
+            outcomes: RecentOutcomes::from_bits(self.outcomes),
             failures: self.failures,
-            telling: telling_of(self.telling, self.telling_at, self.behind).ok_or("telling")?,
-            untouched: self.untouched,
-            brought: if self.untouched { self.n_pings } else { self.brought },
+            notification: notification_state_of(self.telling, self.telling_at, self.behind).ok_or("telling")?,
+            unused_since_import: self.untouched,
+            imported_pings: if self.untouched { self.n_pings } else { self.brought },
         };
-        state.expect(&settings);
+        state.update_grace_start(&settings);
         let told_as = self.told_as.map(|names| Arc::new(outbox::names_of(names)));
-        Ok(Check { id, uuid: self.uuid, badge: self.badge, project: ProjectId(self.project), settings: Arc::new(settings), state, told_as })
+        Ok(Check {
+            id,
+            uuid: self.uuid,
+            badge: self.badge,
+            project: ProjectId(self.project),
+            settings: Arc::new(settings),
+            state,
+            alerted_names: told_as,
+        })
     }
 }
 
 /// Makes the table, so that readers find it.
-pub(super) fn make_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
+pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
     transaction.open_table(CHECKS)?;
     Ok(())
 }
@@ -247,7 +255,7 @@ impl Batch {
         let mut table = self.transaction.open_table(CHECKS)?;
         let (mut bytes, mut written) = (Vec::new(), 0);
         for check in checks {
-            record::encode(&CheckRow::from(check), &mut bytes)?;
+            record::encode(&CheckRecord::from(check), &mut bytes)?;
             table.insert(check.id.0, bytes.as_slice())?;
             written += bytes.len() as u64;
         }
@@ -265,15 +273,15 @@ impl Batch {
 }
 
 /// The check in a row.
-pub(super) fn read(id: u64, bytes: &[u8]) -> Result<Check, StoreError> {
-    let row: CheckRow<'_> = record::decode(bytes)?;
-    row.check(CheckId(id)).map_err(|field| record::corrupt::<CheckRow<'_>>(&format_args!("`{field}` of check {id}")))
+pub(super) fn read_check(id: u64, bytes: &[u8]) -> Result<Check, StoreError> {
+    let row: CheckRecord<'_> = record::decode(bytes)?;
+    row.check(CheckId(id)).map_err(|field| record::corrupt::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}")))
 }
 
 /// Why a row cannot be read, and a row in its place: a check that is paused until its owner has corrected it, and says why. There is none
 /// in place of a row of which nothing can be read.
-pub(super) fn refused(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u8>>)> {
-    let mut row: CheckRow<'_> = match record::decode(bytes) {
+pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u8>>)> {
+    let mut row: CheckRecord<'_> = match record::decode(bytes) {
         Ok(row) => row,
         Err(error) => return Some((error, None)),
     };
@@ -281,7 +289,7 @@ pub(super) fn refused(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u
     // Each field is replaced once; what is not found wrong by then cannot be helped.
     while let Err(field) = row.check(CheckId(id)) {
         if fields.contains(&field) {
-            return Some((record::corrupt::<CheckRow<'_>>(&format_args!("`{field}` of check {id}")), None));
+            return Some((record::corrupt::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}")), None));
         }
         fields.push(field);
         match field {
@@ -306,10 +314,10 @@ pub(super) fn refused(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u
     let names = fields.join(", ");
     let desc = format!("This check is paused: this release cannot read its {names}. Correct it and resume it.\n\n{}", row.desc);
     (row.desc, row.status, row.run, row.manual_resume) = (&desc, status_number(Status::Paused), None, true);
-    if let Some(Telling::Due { .. }) = telling_of(row.telling, row.telling_at, row.behind) {
+    if let Some(NotificationState::Pending { .. }) = notification_state_of(row.telling, row.telling_at, row.behind) {
         row.telling = 0;
     }
-    let error = record::corrupt::<CheckRow<'_>>(&format_args!("{names} of check {id}"));
+    let error = record::corrupt::<CheckRecord<'_>>(&format_args!("{names} of check {id}"));
     let mut instead = Vec::new();
     let encoded = record::encode(&row, &mut instead);
     Some((error, encoded.ok().map(|()| instead)))
@@ -321,7 +329,7 @@ impl Snapshot {
         let table = self.transaction.open_table(CHECKS)?;
         Ok(table.range::<u64>(..)?.map(|row| {
             let (id, bytes) = row?;
-            read(id.value(), bytes.value())
+            read_check(id.value(), bytes.value())
         }))
     }
 }

@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{status_number, status_of};
 use super::record::{self, Record};
-use super::{Batch, Mark, Snapshot, StoreError};
-use crate::domain::flip::{Cause, Flip, LoggedFlip};
+use super::{Batch, MetaKey, Snapshot, StoreError};
+use crate::domain::flip::{Flip, FlipCause, LoggedFlip};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
-use crate::domain::moment::Moment;
+use crate::domain::timestamp::Timestamp;
 
-/// `flips`: flip number -> `FlipRow`. A row names the flip of the same check before it, so reading follows the chain and pruning cuts
+/// `flips`: flip number -> `FlipRecord`. A row names the flip of the same check before it, so reading follows the chain and pruning cuts
 /// off the old end.
 pub(super) const FLIPS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("flips");
 
 #[derive(Serialize, Deserialize)]
-struct FlipRow {
+struct FlipRecord {
     check: u64,
     previous: u64,
     at: i64,
@@ -37,45 +37,45 @@ struct FlipRow {
     awaited: Option<i64>,
 }
 
-impl Record<'_> for FlipRow {
+impl Record<'_> for FlipRecord {
     const TABLE: &'static str = "flips";
     const VERSION: u8 = 3;
 }
 
 /// A cause as a row has it: its number and the detail.
-fn cause_numbers(cause: Cause) -> (u8, u8) {
+fn cause_numbers(cause: FlipCause) -> (u8, u8) {
     match cause {
-        Cause::Unknown => (0, 0),
-        Cause::Late => (1, 0),
-        Cause::Overrun => (2, 0),
-        Cause::Edited => (3, 0),
-        Cause::Fail => (4, 0),
-        Cause::Exit(status) => (5, status.get()),
-        Cause::Keyword => (6, 0),
-        Cause::NoKeyword => (7, 0),
-        Cause::Success => (8, 0),
-        Cause::Operator => (9, 0),
+        FlipCause::Unknown => (0, 0),
+        FlipCause::Late => (1, 0),
+        FlipCause::Overrun => (2, 0),
+        FlipCause::SettingsChanged => (3, 0),
+        FlipCause::Fail => (4, 0),
+        FlipCause::ExitStatus(status) => (5, status.get()),
+        FlipCause::Keyword => (6, 0),
+        FlipCause::NoKeyword => (7, 0),
+        FlipCause::Success => (8, 0),
+        FlipCause::PausedOrResumed => (9, 0),
     }
 }
 
 /// The cause that a number and its detail stand for.
-fn cause_of(number: u8, detail: u8) -> Option<Cause> {
+fn cause_of(number: u8, detail: u8) -> Option<FlipCause> {
     Some(match number {
-        0 => Cause::Unknown,
-        1 => Cause::Late,
-        2 => Cause::Overrun,
-        3 => Cause::Edited,
-        4 => Cause::Fail,
-        5 => Cause::Exit(NonZeroU8::new(detail)?),
-        6 => Cause::Keyword,
-        7 => Cause::NoKeyword,
-        8 => Cause::Success,
-        9 => Cause::Operator,
+        0 => FlipCause::Unknown,
+        1 => FlipCause::Late,
+        2 => FlipCause::Overrun,
+        3 => FlipCause::SettingsChanged,
+        4 => FlipCause::Fail,
+        5 => FlipCause::ExitStatus(NonZeroU8::new(detail)?),
+        6 => FlipCause::Keyword,
+        7 => FlipCause::NoKeyword,
+        8 => FlipCause::Success,
+        9 => FlipCause::PausedOrResumed,
         _ => return None,
     })
 }
 
-impl FlipRow {
+impl FlipRecord {
     fn read(bytes: &[u8]) -> Result<LoggedFlip, StoreError> {
         let row: Self = record::decode(bytes)?;
         let status = |number| status_of(number).ok_or_else(|| record::corrupt::<Self>(&format_args!("status {number}")));
@@ -85,35 +85,35 @@ impl FlipRow {
             previous: FlipNumber(row.previous),
             arrival: Arrival(row.arrival),
             flip: Flip {
-                at: Moment::from_micros(row.at),
+                at: Timestamp::from_micros(row.at),
                 from: status(row.from)?,
                 to: status(row.to)?,
                 cause,
-                awaited: row.awaited.map(Moment::from_micros),
+                awaited_since: row.awaited.map(Timestamp::from_micros),
             },
         })
     }
 }
 
 /// The flip in a row.
-pub(super) fn read(bytes: &[u8]) -> Result<LoggedFlip, StoreError> {
-    FlipRow::read(bytes)
+pub(super) fn read_flip(bytes: &[u8]) -> Result<LoggedFlip, StoreError> {
+    FlipRecord::read(bytes)
 }
 
 /// Makes the table, so that readers find it.
-pub(super) fn make_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
+pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
     transaction.open_table(FLIPS)?;
     Ok(())
 }
 
 /// The number of the newest flip; 0: there is none.
-pub(super) fn last(transaction: &WriteTransaction) -> Result<u64, StoreError> {
+pub(super) fn newest_flip_number(transaction: &WriteTransaction) -> Result<u64, StoreError> {
     Ok(transaction.open_table(FLIPS)?.last()?.map_or(0, |(number, _)| number.value()))
 }
 
 /// What a slice of pruning flips did.
 #[derive(Debug, Default)]
-pub struct PrunedFlips {
+pub struct FlipPruneResult {
     /// Rows removed.
     pub removed: usize,
     /// What is wrong with a row that cannot be read, if there was one.
@@ -129,7 +129,7 @@ impl Batch {
         let mut bytes = Vec::new();
         for (number, LoggedFlip { check, previous, arrival, flip }) in flips {
             let (cause, detail) = cause_numbers(flip.cause);
-            let row = FlipRow {
+            let row = FlipRecord {
                 check: check.0,
                 previous: previous.0,
                 at: flip.at.micros(),
@@ -138,7 +138,7 @@ impl Batch {
                 arrival: arrival.0,
                 cause,
                 detail,
-                awaited: flip.awaited.map(Moment::micros),
+                awaited: flip.awaited_since.map(Timestamp::micros),
             };
             record::encode(&row, &mut bytes)?;
             table.insert(number.0, bytes.as_slice())?;
@@ -146,7 +146,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Looks at no more than `most` flips from number `from` on, none after `up_to`, and removes those that are `dead`. Each is looked at:
+    /// Looks at no more than `most` flips from number `new` on, none after `up_to`, and removes those that are `dead`. Each is looked at:
     /// times need not be in order, since clocks are set. One stays that leads to an older row of its check that has stayed, if that one
     /// `holds` it. A row that cannot be read stays.
     pub fn prune_flips(
@@ -156,8 +156,8 @@ impl Batch {
         most: usize,
         dead: impl Fn(&LoggedFlip) -> bool,
         holds: impl Fn(&LoggedFlip) -> bool,
-    ) -> Result<PrunedFlips, StoreError> {
-        let mut pruned = PrunedFlips::default();
+    ) -> Result<FlipPruneResult, StoreError> {
+        let mut pruned = FlipPruneResult::default();
         if from > up_to {
             return Ok(pruned);
         }
@@ -167,7 +167,7 @@ impl Batch {
             if gone.binary_search(&logged.previous.0).is_ok() {
                 return Ok(false);
             }
-            let previous = table.get(logged.previous.0)?.and_then(|row| FlipRow::read(row.value()).ok());
+            let previous = table.get(logged.previous.0)?.and_then(|row| FlipRecord::read(row.value()).ok());
             Ok(previous.is_some_and(|previous| previous.check == logged.check && holds(&previous)))
         };
         for (seen, row) in table.range(from.0..=up_to.0)?.enumerate() {
@@ -176,7 +176,7 @@ impl Batch {
                 pruned.next = Some(FlipNumber(number.value()));
                 break;
             }
-            match FlipRow::read(bytes.value()) {
+            match FlipRecord::read(bytes.value()) {
                 Ok(logged) if dead(&logged) && !is_held(&logged, &gone)? => gone.push(number.value()),
                 Ok(_) => {}
                 Err(error) => pruned.damaged = Some(error),
@@ -194,13 +194,13 @@ impl Snapshot {
     /// The flip of this number; `None` when it has been pruned.
     pub fn flip(&self, number: FlipNumber) -> Result<Option<LoggedFlip>, StoreError> {
         let row = self.transaction.open_table(FLIPS)?.get(number.0)?;
-        row.map(|bytes| FlipRow::read(bytes.value())).transpose()
+        row.map(|bytes| FlipRecord::read(bytes.value())).transpose()
     }
 
     /// Whether the times of each check's flips are in order, as far as they are kept.
     pub fn flips_are_in_order(&self) -> Result<bool, StoreError> {
         let first = self.transaction.open_table(FLIPS)?.first()?.map(|(number, _)| number.value());
-        Ok(first.unwrap_or(u64::MAX) > self.mark(Mark::FlipsOutOfOrder)?)
+        Ok(first.unwrap_or(u64::MAX) > self.meta_value(MetaKey::FlipsOutOfOrder)?)
     }
 
     /// The flips after a number, oldest first.
@@ -210,11 +210,11 @@ impl Snapshot {
     ) -> Result<impl Iterator<Item = Result<(FlipNumber, LoggedFlip), StoreError>> + use<>, StoreError> {
         Ok(self.transaction.open_table(FLIPS)?.range(number.0.saturating_add(1)..)?.map(|row| {
             let (number, bytes) = row?;
-            Ok((FlipNumber(number.value()), FlipRow::read(bytes.value())?))
+            Ok((FlipNumber(number.value()), FlipRecord::read(bytes.value())?))
         }))
     }
 
-    /// The flips of one check, newest first, from `last` on as far as they are kept.
+    /// The flips of one check, newest first, from `newest_flip_number` on as far as they are kept.
     pub fn flips_of(
         &self,
         check: CheckId,
@@ -225,11 +225,11 @@ impl Snapshot {
         Ok(std::iter::from_fn(move || {
             let number = std::mem::replace(&mut next, FlipNumber(0));
             let row = table.get(number.0).map_err(StoreError::from).transpose()?;
-            match row.and_then(|bytes| FlipRow::read(bytes.value())) {
+            match row.and_then(|bytes| FlipRecord::read(bytes.value())) {
                 // A pruned flip's number may be given again once no row names it: the chain has ended.
                 Ok(row) if row.check != check => None,
                 // Each step leads further back, so that no row, however it came to be, makes a reader walk for ever.
-                Ok(row) if row.previous >= number => Some(Err(record::corrupt::<FlipRow>(&"its chain does not lead back"))),
+                Ok(row) if row.previous >= number => Some(Err(record::corrupt::<FlipRecord>(&"its chain does not lead back"))),
                 Ok(row) => {
                     next = row.previous;
                     Some(Ok(row))

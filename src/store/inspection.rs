@@ -11,7 +11,7 @@ use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::project::Project;
 
 /// What is wrong is told so many times; the rest is counted.
-const MOST_TOLD: usize = 20;
+const MAX_PROBLEMS_SHOWN: usize = 20;
 
 /// What a table holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,33 +24,33 @@ pub struct TableSize {
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Findings {
+pub struct InspectionReport {
     /// The version of the layout.
     pub schema: u64,
     /// By the name of the table.
     pub tables: BTreeMap<String, TableSize>,
     /// Bodies that are what was logged.
-    pub sound_bodies: u64,
+    pub intact_bodies: u64,
     /// Pings that are beyond the log limit of their check, or whose check is gone: they leave with the next sweep.
     pub dead_pings: u64,
     /// Rows that a release could not read and put aside.
-    pub put_aside: u64,
+    pub quarantined_rows: u64,
     /// How much is wrong.
-    pub wrong: u64,
+    pub problem_count: u64,
     /// The first of it, in words.
-    pub told: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 /// A look under way.
 #[derive(Default)]
 pub struct Inspection {
-    found: Findings,
+    report: InspectionReport,
     limits: HashMap<ProjectId, u64>,
     /// The project of each check and the number of its newest ping.
     checks: HashMap<CheckId, (ProjectId, u64)>,
     pings: u64,
     /// Bodies of pings that have been seen, in the order of their places, until they come themselves.
-    expected: VecDeque<(PingPlace, LoggedBody)>,
+    expected: VecDeque<(PingLocation, LoggedBody)>,
     /// Bodies that lie in pieces, until these have come.
     uploads: HashMap<u64, LoggedBody>,
     /// The one whose pieces come: its number, and the length and the checksum of those that came.
@@ -59,7 +59,7 @@ pub struct Inspection {
 
 /// Where the row of a ping lies, in the order in which they come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum PingPlace {
+pub(super) enum PingLocation {
     /// In the log: its arrival.
     Log(u64),
     /// Among the kept: its check and its number.
@@ -68,61 +68,61 @@ pub(super) enum PingPlace {
 
 impl Inspection {
     /// What was found, once all rows have been looked at.
-    pub fn end(mut self) -> Findings {
+    pub fn finish(mut self) -> InspectionReport {
         self.end_upload();
         let missing: Vec<_> = self.expected.drain(..).map(|(_, body)| body).chain(self.uploads.drain().map(|(_, body)| body)).collect();
-        missing.into_iter().for_each(|body| self.tell(body.missing()));
+        missing.into_iter().for_each(|body| self.add_problem(body.missing_message()));
         let limit = |project: &ProjectId| self.limits.get(project).copied().unwrap_or(0);
         let live: u64 = self.checks.values().map(|(project, n)| (*n).min(limit(project))).sum();
-        self.found.dead_pings = self.pings.saturating_sub(live);
-        self.found
+        self.report.dead_pings = self.pings.saturating_sub(live);
+        self.report
     }
 
     /// Something is wrong.
-    pub(super) fn tell(&mut self, words: String) {
-        self.found.wrong += 1;
-        if self.found.told.len() < MOST_TOLD {
-            self.found.told.push(words);
+    pub(super) fn add_problem(&mut self, words: String) {
+        self.report.problem_count += 1;
+        if self.report.problems.len() < MAX_PROBLEMS_SHOWN {
+            self.report.problems.push(words);
         }
     }
 
     /// Rows of this table come, if it has any.
-    pub(super) fn begin(&mut self, table: &str) {
-        if !self.found.tables.contains_key(table) {
-            self.found.tables.insert(table.to_owned(), TableSize::default());
+    pub(super) fn begin_table(&mut self, table: &str) {
+        if !self.report.tables.contains_key(table) {
+            self.report.tables.insert(table.to_owned(), TableSize::default());
         }
     }
 
     /// A row of a table that has begun.
-    pub(super) fn count(&mut self, table: &str, bytes: usize) {
-        if let Some(size) = self.found.tables.get_mut(table) {
+    pub(super) fn count_row(&mut self, table: &str, bytes: usize) {
+        if let Some(size) = self.report.tables.get_mut(table) {
             (size.rows, size.bytes) = (size.rows + 1, size.bytes + bytes as u64);
         }
     }
 
     /// A single value.
-    pub(super) fn value(&mut self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        if let Some(schema) = meta::look(name, bytes)? {
-            self.found.schema = schema;
+    pub(super) fn inspect_value(&mut self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        if let Some(schema) = meta::validate_value(name, bytes)? {
+            self.report.schema = schema;
         }
         Ok(())
     }
 
-    pub(super) fn project(&mut self, project: &Project) {
+    pub(super) fn inspect_project(&mut self, project: &Project) {
         self.limits.insert(project.id, project.ping_log_limit.into());
     }
 
-    pub(super) fn check(&mut self, check: &Check) {
+    pub(super) fn inspect_check(&mut self, check: &Check) {
         self.checks.insert(check.id, (check.project, check.state.n_pings));
     }
 
-    pub(super) fn put_aside(&mut self) {
-        self.found.put_aside += 1;
+    pub(super) fn count_quarantined(&mut self) {
+        self.report.quarantined_rows += 1;
     }
 
-    pub(super) fn ping(&mut self, place: PingPlace, bytes: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn inspect_ping(&mut self, place: PingLocation, bytes: &[u8]) -> Result<(), StoreError> {
         self.pings += 1;
-        let (ping, body) = LoggedBody::of(bytes)?;
+        let (ping, body) = LoggedBody::from_row(bytes)?;
         if let Some((_, newest)) = self.checks.get_mut(&ping.check) {
             *newest = ping.n.max(*newest);
         }
@@ -135,7 +135,7 @@ impl Inspection {
     }
 
     /// A piece of a body, in the order of uploads and of places.
-    pub(super) fn piece(&mut self, upload: u64, bytes: &[u8]) {
+    pub(super) fn inspect_chunk(&mut self, upload: u64, bytes: &[u8]) {
         if self.upload.as_ref().is_none_or(|(number, ..)| *number != upload) {
             self.end_upload();
             self.upload = Some((upload, 0, Hasher::new()));
@@ -149,24 +149,24 @@ impl Inspection {
     /// All pieces of an upload have come. One that no ping has is on its way in or out.
     fn end_upload(&mut self) {
         let Some((number, len, checksum)) = self.upload.take() else { return };
-        match self.uploads.remove(&number).map(|body| body.expect(len, checksum.finalize())) {
-            Some(Ok(())) => self.found.sound_bodies += 1,
-            Some(Err(error)) => self.tell(error.to_string()),
+        match self.uploads.remove(&number).map(|body| body.verify(len, checksum.finalize())) {
+            Some(Ok(())) => self.report.intact_bodies += 1,
+            Some(Err(error)) => self.add_problem(error.to_string()),
             None => {}
         }
     }
 
     /// The body of a ping that has been seen.
-    pub(super) fn body(&mut self, place: PingPlace, bytes: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn inspect_body(&mut self, place: PingLocation, bytes: &[u8]) -> Result<(), StoreError> {
         while let Some((expected, body)) = self.expected.pop_front_if(|(expected, _)| *expected <= place) {
             if expected == place {
-                body.expect(bytes.len(), crc32fast::hash(bytes))?;
-                self.found.sound_bodies += 1;
+                body.verify(bytes.len(), crc32fast::hash(bytes))?;
+                self.report.intact_bodies += 1;
                 return Ok(());
             }
-            self.tell(body.missing());
+            self.add_problem(body.missing_message());
         }
-        self.tell(format!("the body at {place:?} belongs to no ping"));
+        self.add_problem(format!("the body at {place:?} belongs to no ping"));
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::storage::Storage;
-use super::{Progress, StoreError, caught};
+use super::{ProgressReporter, StoreError, catch_panic};
 
 /// The name of the database file within the data directory.
 pub const FILE_NAME: &str = "overdue.redb";
@@ -22,7 +22,7 @@ pub const FILE_NAME: &str = "overdue.redb";
 const CACHE_BYTES: usize = 16 << 20;
 
 /// Bytes that are written again at a time.
-const CHUNK_BYTES: usize = 1 << 20;
+const REWRITE_BYTES: usize = 1 << 20;
 
 /// Bytes that are written again at a time where some of them cannot be read.
 const PAGE_BYTES: usize = 4096;
@@ -31,10 +31,10 @@ const PAGE_BYTES: usize = 4096;
 pub(crate) const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
 /// What helps whoever has a file that cannot be used.
-const RESTORE: &str = "restore it from a backup, or move it away to begin anew";
+const RESTORE_HINT: &str = "restore it from a backup, or move it away to begin anew";
 
 /// A database with what it was opened on.
-pub(super) struct Opened {
+pub(super) struct OpenedDatabase {
     pub(super) database: Database,
     pub(super) storage: Storage,
     /// Which file it is, if it is one.
@@ -49,7 +49,7 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    fn of(found: &Metadata) -> Self {
+    fn from_metadata(found: &Metadata) -> Self {
         Self { device: found.dev(), inode: found.ino() }
     }
 }
@@ -70,7 +70,7 @@ impl Medium {
     }
 
     /// Opens the database, or makes it. Only where there is nothing at all a new one is made.
-    pub(super) fn open(&self, progress: &Progress) -> Result<Opened, StoreError> {
+    pub(super) fn open(&self, progress: &ProgressReporter) -> Result<OpenedDatabase, StoreError> {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         let (storage, file) = match self {
@@ -78,48 +78,50 @@ impl Medium {
             Self::Directory(directory) => {
                 let path = directory.join(FILE_NAME);
                 let told = |error| StoreError::Directory(path.clone(), error);
-                make_private_directory(directory).map_err(|error| StoreError::Directory(directory.clone(), error))?;
+                create_private_directory(directory).map_err(|error| StoreError::Directory(directory.clone(), error))?;
                 if is_missing(&path) {
-                    make_file(&builder, directory, &path).map_err(told)?;
+                    create_database_file(&builder, directory, &path).map_err(told)?;
                 }
                 let (file, id) = open_database(&path)?;
                 let same = file.try_clone().map_err(told)?;
-                let file = FileBackend::new(file).map_err(|error| self.broken(error.into()))?;
+                let file = FileBackend::new(file).map_err(|error| self.explain_error(error.into()))?;
                 (Storage::new(Arc::new(file), Some(same), true, progress), Some(id))
             }
         };
-        let storage = storage.map_err(|error| self.broken(error.into()))?;
-        let database = caught(|| Ok(builder.create_with_backend(storage.clone())?)).map_err(|error| self.broken(error))?;
-        Ok(Opened { database, storage, file })
+        let storage = storage.map_err(|error| self.explain_error(error.into()))?;
+        let database = catch_panic(|| Ok(builder.create_with_backend(storage.clone())?)).map_err(|error| self.explain_error(error))?;
+        Ok(OpenedDatabase { database, storage, file })
     }
 
     /// What of an error can be told only with the name of the file.
-    pub fn broken(&self, error: StoreError) -> StoreError {
+    pub fn explain_error(&self, error: StoreError) -> StoreError {
         let Self::Directory(directory) = self else { return error };
         let path = directory.join(FILE_NAME);
         match error {
             StoreError::Database(redb::Error::DatabaseAlreadyOpen) => StoreError::InUse(path),
             StoreError::Database(redb::Error::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                StoreError::File { path, reason: format!("it is no database of overdue, or its beginning is damaged; {RESTORE}") }
+                StoreError::File { path, reason: format!("it is no database of overdue, or its beginning is damaged; {RESTORE_HINT}") }
             }
-            StoreError::Database(error) => StoreError::File { path, reason: format!("{error}; if the disk is sound, {RESTORE}") },
-            StoreError::Damaged { reason, .. } => StoreError::File { path, reason: format!("it is damaged: {reason}; {RESTORE}") },
+            StoreError::Database(error) => StoreError::File { path, reason: format!("{error}; if the disk is sound, {RESTORE_HINT}") },
+            StoreError::Damaged { reason, .. } => StoreError::File { path, reason: format!("it is damaged: {reason}; {RESTORE_HINT}") },
             StoreError::Corrupt { table, reason } => {
-                StoreError::File { path, reason: format!("its table `{table}` holds a row that cannot be read: {reason}; {RESTORE}") }
+                StoreError::File { path, reason: format!("its table `{table}` holds a row that cannot be read: {reason}; {RESTORE_HINT}") }
             }
             told => told,
         }
     }
 
     /// Whether the path still leads to the file that was opened, with all that belongs to it; else what is wrong.
-    pub(super) fn find(&self, opened: Option<FileId>, len: u64) -> Result<(), String> {
+    pub(super) fn check_file(&self, opened: Option<FileId>, len: u64) -> Result<(), String> {
         let (Self::Directory(directory), Some(opened)) = (self, opened) else { return Ok(()) };
         let path = directory.join(FILE_NAME);
         match std::fs::metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(format!("{} is gone", path.display())),
             // It says nothing about the file.
             Err(_) => Ok(()),
-            Ok(found) if FileId::of(&found) != opened => Err(format!("{} is another file than the one that was opened", path.display())),
+            Ok(found) if FileId::from_metadata(&found) != opened => {
+                Err(format!("{} is another file than the one that was opened", path.display()))
+            }
             Ok(found) if found.len() < len => Err(format!("{} was cut from {len} to {} bytes", path.display(), found.len())),
             Ok(_) => Ok(()),
         }
@@ -140,26 +142,26 @@ impl Medium {
     /// After a failed `fsync` the kernel marks dirty pages as clean although they never reached the disk (Linux does, on most file
     /// systems). They can still be read, but no later `fsync` writes them. A power cut then loses them, and with them everything
     /// that was committed on top of them.
-    pub(super) fn write_again(&self, progress: &Progress) -> io::Result<()> {
+    pub(super) fn rewrite(&self, progress: &ProgressReporter) -> io::Result<()> {
         match self {
-            Self::Backend(storage) => write_again(&**storage, progress),
+            Self::Backend(storage) => rewrite_storage(&**storage, progress),
             Self::Directory(directory) => {
                 let file = open_file(&directory.join(FILE_NAME))?;
                 // Nobody else may open it meanwhile.
                 file.try_lock()?;
-                write_again(&FileBackend::new(file).map_err(io::Error::other)?, progress)
+                rewrite_storage(&FileBackend::new(file).map_err(io::Error::other)?, progress)
             }
         }
     }
 }
 
 /// What cannot be read is left as it is.
-fn write_again(storage: &dyn StorageBackend, progress: &Progress) -> io::Result<()> {
+fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) -> io::Result<()> {
     let len = storage.len()?;
-    let mut chunk = vec![0; CHUNK_BYTES];
-    for offset in (0..len).step_by(CHUNK_BYTES) {
-        progress.tell("writing the database again", offset, len);
-        chunk.resize(CHUNK_BYTES.min(usize::try_from(len - offset).unwrap_or(CHUNK_BYTES)), 0);
+    let mut chunk = vec![0; REWRITE_BYTES];
+    for offset in (0..len).step_by(REWRITE_BYTES) {
+        progress.report("writing the database again", offset, len);
+        chunk.resize(REWRITE_BYTES.min(usize::try_from(len - offset).unwrap_or(REWRITE_BYTES)), 0);
         if storage.read(offset, &mut chunk).is_ok() {
             write_unless_empty(storage, offset, &chunk)?;
             continue;
@@ -186,8 +188,8 @@ fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
     let told = |reason: String| StoreError::File { path: path.into(), reason };
     let opened = open_file(path).and_then(|file| Ok((file.metadata()?, file)));
     match opened {
-        Ok((found, _)) if found.len() == 0 => Err(told(format!("it is empty; {RESTORE}"))),
-        Ok((found, file)) => Ok((file, FileId::of(&found))),
+        Ok((found, _)) if found.len() == 0 => Err(told(format!("it is empty; {RESTORE_HINT}"))),
+        Ok((found, file)) => Ok((file, FileId::from_metadata(&found))),
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
             Err(told("it is a directory; move it away, or choose another directory with --data".into()))
         }
@@ -218,7 +220,7 @@ pub(super) fn create_file(path: &Path) -> io::Result<File> {
 }
 
 /// Makes a directory, and those above it, that only its owner can enter.
-pub(super) fn make_private_directory(directory: &Path) -> io::Result<()> {
+pub(super) fn create_private_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
@@ -264,7 +266,7 @@ fn is_missing(path: &Path) -> bool {
 }
 
 /// Makes an empty database under another name first: half of one, which a power cut would leave, could never be opened again.
-fn make_file(builder: &Builder, directory: &Path, path: &Path) -> io::Result<()> {
+fn create_database_file(builder: &Builder, directory: &Path, path: &Path) -> io::Result<()> {
     let locked = File::open(directory)?;
     locked.lock()?;
     // Another process may have been quicker.
@@ -292,7 +294,7 @@ mod tests {
             std::os::unix::fs::symlink(&target, directory.path().join(name)).unwrap();
             let medium = Medium::Directory(directory.path().into());
             medium.probe().unwrap();
-            drop(medium.open(&Progress::default()).unwrap());
+            drop(medium.open(&ProgressReporter::default()).unwrap());
             assert_eq!(fs::read(&target).unwrap(), b"somebody's", "{name}");
         }
         let made = fs::symlink_metadata(directory.path().join(FILE_NAME)).unwrap();
@@ -304,7 +306,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (there, made) = (directory.path(), directory.path().join("a/b"));
         assert_eq!(parents_of_missing(&made), [there.join("a"), there.into()]);
-        make_private_directory(&made).unwrap();
+        create_private_directory(&made).unwrap();
         assert!(made.is_dir() && parents_of_missing(&made).is_empty());
         assert_eq!(parents_of_missing(Path::new("not-there")), [PathBuf::from(".")]);
     }

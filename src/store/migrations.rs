@@ -2,37 +2,37 @@
 
 use redb::WriteTransaction;
 
-use super::{Batch, Mark, Store, StoreError, meta};
+use super::{Batch, MetaKey, Store, StoreError, meta};
 use crate::domain::ids::Arrival;
 
 /// Makes the layout of one version out of that of the version before, in one transaction.
-type Step = fn(&WriteTransaction) -> Result<(), StoreError>;
+type Migration = fn(&WriteTransaction) -> Result<(), StoreError>;
 
 /// The step to each version: the first makes version 1 out of an empty file. Steps are only ever added at the end. A file of each
 /// release lies under `tests/layouts` and is opened in every run of the tests.
-const STEPS: [Step; 15] = [
+const MIGRATIONS: [Migration; 15] = [
     first_tables,
     second_rows,
     outbox_tables,
     rows_with_parents,
     user_tables,
-    pieces_tables,
+    chunk_tables,
     window_table,
     rows_with_second_factors,
-    managed_table,
-    rows_with_adopted_keys,
+    declared_table,
+    rows_with_legacy_keys,
     rows_of_imports,
     rows_of_replacements,
     rows_with_delivery_proofs,
-    rows_with_names_told,
+    rows_with_alerted_names,
     rows_with_refused_recipients,
 ];
 
 /// The version that this release writes.
-pub const SCHEMA: u64 = STEPS.len() as u64;
+pub const SCHEMA: u64 = MIGRATIONS.len() as u64;
 
 /// The version of a file that has one, if steps are missing.
-pub(super) fn outdated(store: &Store) -> Result<Option<u64>, StoreError> {
+pub(super) fn outdated_schema(store: &Store) -> Result<Option<u64>, StoreError> {
     // A new file has no tables yet, which a snapshot would not open.
     let found = meta::schema(&store.batch()?.transaction)?;
     Ok(Some(found).filter(|found| (1..SCHEMA).contains(found)))
@@ -43,7 +43,7 @@ pub(super) fn migrate(store: &Store) -> Result<(), StoreError> {
     loop {
         let batch: Batch = store.batch()?;
         let found = meta::schema(&batch.transaction)?;
-        let step = usize::try_from(found).ok().and_then(|found| STEPS.get(found));
+        let step = usize::try_from(found).ok().and_then(|found| MIGRATIONS.get(found));
         let Some(step) = step else {
             return if found == SCHEMA { Ok(()) } else { Err(StoreError::TooNew { found, known: SCHEMA }) };
         };
@@ -55,25 +55,25 @@ pub(super) fn migrate(store: &Store) -> Result<(), StoreError> {
 
 /// Version 1, release 0.1.
 fn first_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
-    super::project::make_tables(transaction)?;
-    super::check::make_table(transaction)?;
-    super::flip::make_table(transaction)?;
-    super::ping::make_tables(transaction)
+    super::project::create_tables(transaction)?;
+    super::check::create_table(transaction)?;
+    super::flip::create_table(transaction)?;
+    super::ping::create_tables(transaction)
 }
 
 /// Version 2: rows of checks, keys, pings and flips that are written from here on have version 2. Release 0.1 cannot read them, so it
 /// has to refuse the file. The rows that are there stay as they are. The bytes of their bodies are counted once.
 fn second_rows(transaction: &WriteTransaction) -> Result<(), StoreError> {
-    let checkpoint = Arrival(meta::mark(transaction, Mark::CheckpointArrival)?);
+    let checkpoint = Arrival(meta::meta_value(transaction, MetaKey::CheckpointArrival)?);
     let (logged, kept) = super::ping::count_bytes(transaction, checkpoint)?;
-    meta::set_mark(transaction, Mark::CheckpointBytes, logged)?;
-    meta::set_mark(transaction, Mark::KeptBytes, kept)
+    meta::set_meta_value(transaction, MetaKey::CheckpointBytes, logged)?;
+    meta::set_meta_value(transaction, MetaKey::KeptBytes, kept)
 }
 
 /// Version 3: there are the outbox and the log of deliveries, and rows of checks and channels that are written from here on have a new
 /// version. What is down already stays untold.
 fn outbox_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
-    super::outbox::make_tables(transaction)
+    super::outbox::create_tables(transaction)
 }
 
 /// Version 4: rows of checks that are written from here on name the checks that they depend on, and have version 4.
@@ -83,19 +83,19 @@ fn rows_with_parents(_: &WriteTransaction) -> Result<(), StoreError> {
 
 /// Version 5: there are users, with sessions and links.
 fn user_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
-    super::user::make_tables(transaction)
+    super::user::create_tables(transaction)
 }
 
 /// Version 6: long bodies that are written from here on lie in pieces, and rows of pings have a new version. Those that are there stay as
 /// they are. Nobody knows whether the clock was set back between the flips that are there.
-fn pieces_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
-    super::pieces::make_tables(transaction)?;
-    meta::set_mark(transaction, Mark::FlipsOutOfOrder, super::flip::last(transaction)?)
+fn chunk_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    super::chunks::create_tables(transaction)?;
+    meta::set_meta_value(transaction, MetaKey::FlipsOutOfOrder, super::flip::newest_flip_number(transaction)?)
 }
 
 /// Version 7: there is the table of windows.
 fn window_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
-    super::window::make_table(transaction)
+    super::window::create_table(transaction)
 }
 
 /// Version 8: rows of users that are written from here on hold a second factor and how lists are shown, and have version 2.
@@ -104,13 +104,13 @@ fn rows_with_second_factors(_: &WriteTransaction) -> Result<(), StoreError> {
 }
 
 /// Version 9: there is the table of what files own.
-fn managed_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
-    super::managed::make_table(transaction)
+fn declared_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    super::declared::create_table(transaction)
 }
 
 /// Version 10: rows of keys that are written from here on may be of another server, and have version 3; rows of projects may hold what signed
 /// their badge URLs there, and have version 2.
-fn rows_with_adopted_keys(_: &WriteTransaction) -> Result<(), StoreError> {
+fn rows_with_legacy_keys(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }
 
@@ -132,7 +132,7 @@ fn rows_with_delivery_proofs(transaction: &WriteTransaction) -> Result<(), Store
 
 /// Version 14: rows of checks that are written from here on hold the names under which a downtime was told, and have version 7; those of flips
 /// say since when a signal was awaited, and have version 3; those of the outbox and of deliveries have version 2.
-fn rows_with_names_told(_: &WriteTransaction) -> Result<(), StoreError> {
+fn rows_with_alerted_names(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }
 

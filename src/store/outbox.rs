@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
-use crate::domain::alert::{Delivery, DeliveryOutcome, Event, GoneCheck, OutboxRow, Part, Recipient, RecipientResult};
+use crate::domain::alert::{AlertEvent, BatchPart, DeletedCheck, DeliveryRecord, DeliveryResult, OutboxRow, Recipient, RecipientResult};
 use crate::domain::check::NameSet;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
-use crate::domain::moment::Moment;
 use crate::domain::text::{Name, Slug, Tags};
+use crate::domain::timestamp::Timestamp;
 
-/// `outbox`: delivery number -> `WaitingRow`.
+/// `outbox`: delivery number -> `OutboxRecord`.
 pub(super) const OUTBOX: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("outbox");
-/// `deliveries`: delivery number -> `DeliveryRow`. The number is that of the outbox, so rows are added near the new end.
+/// `deliveries`: delivery number -> `DeliveryLogRecord`. The number is that of the outbox, so rows are added near the new end.
 pub(super) const DELIVERIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("deliveries");
 
 #[derive(Serialize, Deserialize)]
-struct WaitingRow<'a> {
+struct OutboxRecord<'a> {
     channel: u64,
     check: u64,
     flip: u64,
@@ -50,13 +50,13 @@ struct WaitingRow<'a> {
     recipients: Vec<(&'a str, u8, &'a str)>,
 }
 
-impl<'a> Record<'a> for WaitingRow<'a> {
+impl<'a> Record<'a> for OutboxRecord<'a> {
     const TABLE: &'static str = "outbox";
     const VERSION: u8 = 2;
 }
 
 #[derive(Serialize, Deserialize)]
-struct DeliveryRow<'a> {
+struct DeliveryLogRecord<'a> {
     channel: u64,
     check: u64,
     flip: u64,
@@ -74,79 +74,79 @@ struct DeliveryRow<'a> {
     doubtful: bool,
 }
 
-impl<'a> Record<'a> for DeliveryRow<'a> {
+impl<'a> Record<'a> for DeliveryLogRecord<'a> {
     const TABLE: &'static str = "deliveries";
     const VERSION: u8 = 2;
 }
 
-fn event_number(event: Event) -> u8 {
+fn event_number(event: AlertEvent) -> u8 {
     match event {
-        Event::Down => 0,
-        Event::Up => 1,
-        Event::Closed => 2,
-        Event::Test => 3,
-        Event::Still => 4,
-        Event::Notice => 5,
+        AlertEvent::Down => 0,
+        AlertEvent::Up => 1,
+        AlertEvent::Closed => 2,
+        AlertEvent::Test => 3,
+        AlertEvent::StillDown => 4,
+        AlertEvent::Notice => 5,
     }
 }
 
-fn event_of(number: u8) -> Option<Event> {
+fn event_of(number: u8) -> Option<AlertEvent> {
     Some(match number {
-        0 => Event::Down,
-        1 => Event::Up,
-        2 => Event::Closed,
-        3 => Event::Test,
-        4 => Event::Still,
-        5 => Event::Notice,
+        0 => AlertEvent::Down,
+        1 => AlertEvent::Up,
+        2 => AlertEvent::Closed,
+        3 => AlertEvent::Test,
+        4 => AlertEvent::StillDown,
+        5 => AlertEvent::Notice,
         _ => return None,
     })
 }
 
 fn recipient_numbers(result: &RecipientResult) -> (u8, &str) {
     match result {
-        RecipientResult::Taken => (0, ""),
+        RecipientResult::Accepted => (0, ""),
         RecipientResult::Refused(error) => (1, error),
-        RecipientResult::Doubtful => (2, ""),
-        RecipientResult::Open => (3, ""),
+        RecipientResult::PossiblyDelivered => (2, ""),
+        RecipientResult::Pending => (3, ""),
     }
 }
 
 fn recipient_result_of(number: u8, error: &str) -> Option<RecipientResult> {
     Some(match number {
-        0 => RecipientResult::Taken,
+        0 => RecipientResult::Accepted,
         1 => RecipientResult::Refused(error.into()),
-        2 => RecipientResult::Doubtful,
-        3 => RecipientResult::Open,
+        2 => RecipientResult::PossiblyDelivered,
+        3 => RecipientResult::Pending,
         _ => return None,
     })
 }
 
 /// Names as rows have them.
 pub(super) fn names_of((name, slug, tags): (&str, &str, &str)) -> NameSet {
-    NameSet { name: Name::stored(name), slug: Slug::stored(slug), tags: Tags::stored(tags) }
+    NameSet { name: Name::from_stored(name), slug: Slug::from_stored(slug), tags: Tags::from_stored(tags) }
 }
 
-fn outcome_number(outcome: DeliveryOutcome) -> u8 {
+fn outcome_number(outcome: DeliveryResult) -> u8 {
     match outcome {
-        DeliveryOutcome::Delivered => 0,
-        DeliveryOutcome::Failed => 1,
-        DeliveryOutcome::Superseded => 2,
-        DeliveryOutcome::Skipped => 3,
+        DeliveryResult::Delivered => 0,
+        DeliveryResult::Failed => 1,
+        DeliveryResult::Superseded => 2,
+        DeliveryResult::Skipped => 3,
     }
 }
 
-fn outcome_of(number: u8) -> Option<DeliveryOutcome> {
+fn outcome_of(number: u8) -> Option<DeliveryResult> {
     Some(match number {
-        0 => DeliveryOutcome::Delivered,
-        1 => DeliveryOutcome::Failed,
-        2 => DeliveryOutcome::Superseded,
-        3 => DeliveryOutcome::Skipped,
+        0 => DeliveryResult::Delivered,
+        1 => DeliveryResult::Failed,
+        2 => DeliveryResult::Superseded,
+        3 => DeliveryResult::Skipped,
         _ => return None,
     })
 }
 
 /// Makes the tables, so that readers find them.
-pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     for table in [OUTBOX, DELIVERIES] {
         transaction.open_table(table)?;
     }
@@ -154,10 +154,10 @@ pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreErr
 }
 
 /// The row of the outbox in these bytes.
-pub(super) fn read_waiting(number: u64, bytes: &[u8]) -> Result<OutboxRow, StoreError> {
-    let row: WaitingRow<'_> = record::decode(bytes)?;
+pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, StoreError> {
+    let row: OutboxRecord<'_> = record::decode(bytes)?;
     let recipient = |(address, result, error): &(&str, u8, &str)| {
-        let unknown = || record::corrupt::<WaitingRow<'_>>(&format_args!("result {result} of a recipient"));
+        let unknown = || record::corrupt::<OutboxRecord<'_>>(&format_args!("result {result} of a recipient"));
         let result = recipient_result_of(*result, error).ok_or_else(unknown)?;
         Ok(Recipient { address: (*address).into(), result })
     };
@@ -168,48 +168,48 @@ pub(super) fn read_waiting(number: u64, bytes: &[u8]) -> Result<OutboxRow, Store
         channel: ChannelId(row.channel),
         check: CheckId(row.check),
         flip: FlipNumber(row.flip),
-        event: event_of(row.event).ok_or_else(|| record::corrupt::<WaitingRow<'_>>(&format_args!("event {}", row.event)))?,
-        at: Moment::from_micros(row.at),
-        queued: Moment::from_micros(row.queued),
+        event: event_of(row.event).ok_or_else(|| record::corrupt::<OutboxRecord<'_>>(&format_args!("event {}", row.event)))?,
+        at: Timestamp::from_micros(row.at),
+        queued: Timestamp::from_micros(row.queued),
         attempts: row.attempts,
-        begun: row.begun.map(Moment::from_micros),
-        interrupted: row.interrupted,
-        doubtful: row.doubtful,
-        away: row.away,
-        skipped: row.skipped,
-        gone: row
+        attempt_started: row.begun.map(Timestamp::from_micros),
+        interruptions: row.interrupted,
+        may_be_duplicate: row.doubtful,
+        during_outage: row.away,
+        dropped_before: row.skipped,
+        deleted_check: row
             .gone
-            .map(|(name, key)| Box::new(GoneCheck { names: names_of((name, slug, tags)), unique_key: UniqueKey::from_bytes(key) })),
-        told_as: row.told_as.map(|names| Arc::new(names_of(names))),
-        part: row.part.map(|(last, attempts)| Part { last: DeliveryNumber(last), attempts }),
+            .map(|(name, key)| Box::new(DeletedCheck { names: names_of((name, slug, tags)), unique_key: UniqueKey::from_bytes(key) })),
+        alerted_names: row.told_as.map(|names| Arc::new(names_of(names))),
+        part: row.part.map(|(last, attempts)| BatchPart { last_row: DeliveryNumber(last), attempts }),
         recipients,
     })
 }
 
 /// The entry of the log of deliveries in these bytes.
-pub(super) fn read_delivery(number: u64, bytes: &[u8]) -> Result<Delivery, StoreError> {
-    let row: DeliveryRow<'_> = record::decode(bytes)?;
-    let corrupt = |what, number: u8| record::corrupt::<DeliveryRow<'_>>(&format_args!("{what} {number}"));
-    Ok(Delivery {
+pub(super) fn read_delivery(number: u64, bytes: &[u8]) -> Result<DeliveryRecord, StoreError> {
+    let row: DeliveryLogRecord<'_> = record::decode(bytes)?;
+    let corrupt = |what, number: u8| record::corrupt::<DeliveryLogRecord<'_>>(&format_args!("{what} {number}"));
+    Ok(DeliveryRecord {
         number: DeliveryNumber(number),
         channel: ChannelId(row.channel),
         check: CheckId(row.check),
         flip: FlipNumber(row.flip),
         event: event_of(row.event).ok_or_else(|| corrupt("event", row.event))?,
-        queued: Moment::from_micros(row.queued),
-        finished: Moment::from_micros(row.finished),
-        outcome: outcome_of(row.outcome).ok_or_else(|| corrupt("outcome", row.outcome))?,
+        queued: Timestamp::from_micros(row.queued),
+        finished: Timestamp::from_micros(row.finished),
+        result: outcome_of(row.outcome).ok_or_else(|| corrupt("outcome", row.outcome))?,
         attempts: row.attempts,
         status: row.status,
         reason: row.reason.into(),
-        told_with: row.told_with.map(DeliveryNumber),
-        doubtful: row.doubtful,
+        merged_into: row.told_with.map(DeliveryNumber),
+        may_be_duplicate: row.doubtful,
     })
 }
 
 impl Batch {
     /// Writes rows of the outbox.
-    pub fn put_waiting<'a>(&self, rows: impl IntoIterator<Item = &'a OutboxRow>) -> Result<(), StoreError> {
+    pub fn put_outbox_rows<'a>(&self, rows: impl IntoIterator<Item = &'a OutboxRow>) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(OUTBOX)?;
         let mut bytes = Vec::new();
         for waiting in rows {
@@ -217,7 +217,7 @@ impl Batch {
                 let (result, error) = recipient_numbers(&recipient.result);
                 (&*recipient.address, result, error)
             };
-            let row = WaitingRow {
+            let row = OutboxRecord {
                 channel: waiting.channel.0,
                 check: waiting.check.0,
                 flip: waiting.flip.0,
@@ -225,15 +225,15 @@ impl Batch {
                 at: waiting.at.micros(),
                 queued: waiting.queued.micros(),
                 attempts: waiting.attempts,
-                begun: waiting.begun.map(Moment::micros),
-                interrupted: waiting.interrupted,
-                doubtful: waiting.doubtful,
-                away: waiting.away,
-                skipped: waiting.skipped,
-                gone: waiting.gone.as_ref().map(|gone| (gone.names.name.as_str(), gone.unique_key.to_bytes())),
-                gone_labels: waiting.gone.as_ref().map_or(("", ""), |gone| (gone.names.slug.as_str(), gone.names.tags.as_str())),
-                told_as: waiting.told_as.as_ref().map(|names| (names.name.as_str(), names.slug.as_str(), names.tags.as_str())),
-                part: waiting.part.map(|part| (part.last.0, part.attempts)),
+                begun: waiting.attempt_started.map(Timestamp::micros),
+                interrupted: waiting.interruptions,
+                doubtful: waiting.may_be_duplicate,
+                away: waiting.during_outage,
+                skipped: waiting.dropped_before,
+                gone: waiting.deleted_check.as_ref().map(|gone| (gone.names.name.as_str(), gone.unique_key.to_bytes())),
+                gone_labels: waiting.deleted_check.as_ref().map_or(("", ""), |gone| (gone.names.slug.as_str(), gone.names.tags.as_str())),
+                told_as: waiting.alerted_names.as_ref().map(|names| (names.name.as_str(), names.slug.as_str(), names.tags.as_str())),
+                part: waiting.part.map(|part| (part.last_row.0, part.attempts)),
                 recipients: waiting.recipients.iter().map(recipient).collect(),
             };
             record::encode(&row, &mut bytes)?;
@@ -243,30 +243,30 @@ impl Batch {
     }
 
     /// Removes rows of the outbox.
-    pub fn remove_waiting(&self, numbers: impl IntoIterator<Item = DeliveryNumber>) -> Result<(), StoreError> {
+    pub fn remove_outbox_rows(&self, numbers: impl IntoIterator<Item = DeliveryNumber>) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(OUTBOX)?;
         numbers.into_iter().try_for_each(|number| table.remove(number.0).map(drop))?;
         Ok(())
     }
 
     /// Adds to the log of deliveries.
-    pub fn append_deliveries(&self, deliveries: &[Delivery]) -> Result<(), StoreError> {
+    pub fn append_deliveries(&self, deliveries: &[DeliveryRecord]) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(DELIVERIES)?;
         let mut bytes = Vec::new();
         for delivery in deliveries {
-            let row = DeliveryRow {
+            let row = DeliveryLogRecord {
                 channel: delivery.channel.0,
                 check: delivery.check.0,
                 flip: delivery.flip.0,
                 event: event_number(delivery.event),
                 queued: delivery.queued.micros(),
                 finished: delivery.finished.micros(),
-                outcome: outcome_number(delivery.outcome),
+                outcome: outcome_number(delivery.result),
                 attempts: delivery.attempts,
                 status: delivery.status,
                 reason: &delivery.reason,
-                told_with: delivery.told_with.map(|number| number.0),
-                doubtful: delivery.doubtful,
+                told_with: delivery.merged_into.map(|number| number.0),
+                doubtful: delivery.may_be_duplicate,
             };
             record::encode(&row, &mut bytes)?;
             table.insert(delivery.number.0, bytes.as_slice())?;
@@ -275,7 +275,7 @@ impl Batch {
     }
 
     /// Returns the oldest deliveries, at most `most`, that were finished before a moment. A row that cannot be read counts as one.
-    pub fn deliveries_finished_before(&self, before: Moment, most: usize) -> Result<Vec<DeliveryNumber>, StoreError> {
+    pub fn deliveries_finished_before(&self, before: Timestamp, most: usize) -> Result<Vec<DeliveryNumber>, StoreError> {
         let table = self.transaction.open_table(DELIVERIES)?;
         let mut old = Vec::new();
         for row in table.iter()?.take(most) {
@@ -295,7 +295,7 @@ impl Batch {
     }
 
     /// Shows `visit` every delivery, oldest first; `None` in place of one that cannot be read.
-    pub fn each_delivery(&self, mut visit: impl FnMut(DeliveryNumber, Option<Delivery>)) -> Result<(), StoreError> {
+    pub fn for_each_delivery(&self, mut visit: impl FnMut(DeliveryNumber, Option<DeliveryRecord>)) -> Result<(), StoreError> {
         for row in self.transaction.open_table(DELIVERIES)?.iter()? {
             let (number, bytes) = row?;
             visit(DeliveryNumber(number.value()), read_delivery(number.value(), bytes.value()).ok());
@@ -317,7 +317,7 @@ pub(super) fn channels_reached(transaction: &WriteTransaction) -> Result<BTreeSe
     for row in transaction.open_table(DELIVERIES)?.iter()? {
         let (number, bytes) = row?;
         let delivery = read_delivery(number.value(), bytes.value()).ok();
-        reached.extend(delivery.filter(|delivery| delivery.outcome == DeliveryOutcome::Delivered).map(|delivery| delivery.channel));
+        reached.extend(delivery.filter(|delivery| delivery.result == DeliveryResult::Delivered).map(|delivery| delivery.channel));
     }
     Ok(reached)
 }
@@ -327,7 +327,7 @@ impl Snapshot {
     pub fn outbox(&self) -> Result<impl Iterator<Item = Result<OutboxRow, StoreError>> + use<>, StoreError> {
         Ok(self.transaction.open_table(OUTBOX)?.range::<u64>(..)?.map(|row| {
             let (number, bytes) = row?;
-            read_waiting(number.value(), bytes.value())
+            read_outbox_row(number.value(), bytes.value())
         }))
     }
 
@@ -335,7 +335,7 @@ impl Snapshot {
     pub fn deliveries_before(
         &self,
         before: DeliveryNumber,
-    ) -> Result<impl Iterator<Item = Result<Delivery, StoreError>> + use<>, StoreError> {
+    ) -> Result<impl Iterator<Item = Result<DeliveryRecord, StoreError>> + use<>, StoreError> {
         Ok(self.transaction.open_table(DELIVERIES)?.range(..before.0)?.rev().map(|row| {
             let (number, bytes) = row?;
             read_delivery(number.value(), bytes.value())

@@ -18,17 +18,17 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug)]
 struct Overlay {
     file: File,
-    written: Mutex<Written>,
+    written: Mutex<WrittenPages>,
 }
 
 /// Changes that the file does not have.
 #[derive(Debug)]
-struct Written {
+struct WrittenPages {
     pages: BTreeMap<u64, Box<[u8]>>,
     /// Bytes of the storage.
     len: u64,
     /// Bytes of the file that belong to the storage: it may have been made shorter.
-    of_file: u64,
+    file_len: u64,
 }
 
 impl Medium {
@@ -36,19 +36,19 @@ impl Medium {
     ///
     /// # Errors
     /// When the file cannot be read or a server has it open.
-    pub fn unchanged(directory: &Path) -> Result<Self, StoreError> {
+    pub fn read_only(directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join(FILE_NAME);
         let failed = |error| StoreError::Directory(path.clone(), error);
         let file = File::open(&path).map_err(failed)?;
         file.try_lock_shared().map_err(|_| StoreError::InUse(path.clone()))?;
         let len = file.metadata().map_err(failed)?.len();
-        let written = Mutex::new(Written { pages: BTreeMap::new(), len, of_file: len });
+        let written = Mutex::new(WrittenPages { pages: BTreeMap::new(), len, file_len: len });
         Ok(Self::Backend(Arc::new(Overlay { file, written })))
     }
 }
 
 impl Overlay {
-    fn written(&self) -> MutexGuard<'_, Written> {
+    fn lock_pages(&self) -> MutexGuard<'_, WrittenPages> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,7 +62,7 @@ impl Overlay {
 }
 
 /// Returns the parts of a range that lie in one page each: the number of the page, the first byte in it and the bytes of the range.
-fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+fn page_parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let place = offset + at as u64;
@@ -77,19 +77,19 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops:
 
 impl StorageBackend for Overlay {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.written().len)
+        Ok(self.lock_pages().len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let written = self.written();
+        let written = self.lock_pages();
         if offset.saturating_add(out.len() as u64) > written.len {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.read_file(written.of_file, offset, out)?;
+        self.read_file(written.file_len, offset, out)?;
         if written.pages.is_empty() {
             return Ok(());
         }
-        for (page, within, range) in parts(offset, out.len()) {
+        for (page, within, range) in page_parts(offset, out.len()) {
             let kept = written.pages.get(&page).and_then(|page| page.get(within..within + range.len()));
             if let (Some(kept), Some(out)) = (kept, out.get_mut(range)) {
                 out.copy_from_slice(kept);
@@ -99,8 +99,8 @@ impl StorageBackend for Overlay {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut written = self.written();
-        written.of_file = written.of_file.min(len);
+        let mut written = self.lock_pages();
+        written.file_len = written.file_len.min(len);
         written.pages.retain(|page, _| page * PAGE_BYTES < len);
         if let Some(last) = written.pages.get_mut(&(len / PAGE_BYTES)) {
             last.iter_mut().skip((len % PAGE_BYTES) as usize).for_each(|byte| *byte = 0);
@@ -114,11 +114,11 @@ impl StorageBackend for Overlay {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut written = self.written();
-        for (page, within, range) in parts(offset, data.len()) {
+        let mut written = self.lock_pages();
+        for (page, within, range) in page_parts(offset, data.len()) {
             if !written.pages.contains_key(&page) {
                 let mut there = vec![0; PAGE_BYTES as usize];
-                self.read_file(written.of_file, page * PAGE_BYTES, &mut there)?;
+                self.read_file(written.file_len, page * PAGE_BYTES, &mut there)?;
                 written.pages.insert(page, there.into());
             }
             let kept = written.pages.get_mut(&page).and_then(|page| page.get_mut(within..within + range.len()));
@@ -145,7 +145,7 @@ mod tests {
         let mut begin = vec![0_u8; 20_000];
         begin.iter_mut().for_each(|byte| *byte = random.bytes::<1>()[0]);
         std::fs::write(&path, &begin).unwrap();
-        let Ok(Medium::Backend(overlay)) = Medium::unchanged(directory.path()) else { panic!("it does not open") };
+        let Ok(Medium::Backend(overlay)) = Medium::read_only(directory.path()) else { panic!("it does not open") };
         let model = InMemoryBackend::new();
         model.set_len(begin.len() as u64).unwrap();
         model.write(0, &begin).unwrap();
@@ -178,6 +178,6 @@ mod tests {
         let file = File::open(&path).unwrap();
         drop(overlay);
         file.try_lock().unwrap();
-        assert!(matches!(Medium::unchanged(directory.path()), Err(StoreError::InUse(_))));
+        assert!(matches!(Medium::read_only(directory.path()), Err(StoreError::InUse(_))));
     }
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Gid, Uid, geteuid};
 
-use super::access;
 use super::medium::FILE_NAME;
+use super::path_access;
 
 /// Name of the socket for commands in a data directory.
 pub const SOCKET_NAME: &str = "admin.sock";
@@ -30,7 +30,7 @@ pub struct ForeignOwner {
 impl ForeignOwner {
     /// Returns the owner of a directory if this process is root's and one of these is not: the directory, the link to it, the database or
     /// the socket in it. `None` for a directory that does not exist yet.
-    pub fn of(directory: &Path) -> Option<Self> {
+    pub fn of_directory(directory: &Path) -> Option<Self> {
         if !geteuid().is_root() {
             return None;
         }
@@ -44,7 +44,7 @@ impl ForeignOwner {
 
     /// The primary group of a user; else the group of the directory, unless that is root's.
     fn group(uid: u32, of_directory: u32) -> u32 {
-        let group = access::primary_group(uid).unwrap_or(of_directory);
+        let group = path_access::primary_group(uid).unwrap_or(of_directory);
         if group == 0 { NO_GROUP } else { group }
     }
 }
@@ -54,7 +54,7 @@ impl ForeignOwner {
 #[must_use]
 pub struct AssumedOwner {
     /// The group and the groups of root, which are taken back.
-    given_up: Option<(Gid, Vec<Gid>)>,
+    original_groups: Option<(Gid, Vec<Gid>)>,
     /// It belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -64,14 +64,14 @@ impl AssumedOwner {
     ///
     /// # Errors
     /// When the system refuses that, as it does in a container without the capabilities for it.
-    pub fn take(directory: &Path) -> io::Result<Self> {
-        let mut assumed = Self { given_up: None, _thread: PhantomData };
-        let Some(owner) = ForeignOwner::of(directory) else { return Ok(assumed) };
-        assumed.given_up = Some((rustix::process::getegid(), rustix::process::getgroups()?));
+    pub fn assume(directory: &Path) -> io::Result<Self> {
+        let mut assumed = Self { original_groups: None, _thread: PhantomData };
+        let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(assumed) };
+        assumed.original_groups = Some((rustix::process::getegid(), rustix::process::getgroups()?));
         // What was changed before an error is taken back by the drop.
         let gid = Gid::from_raw(owner.gid);
         let taken = set_ids(Uid::from_raw(owner.uid), gid, &[gid]);
-        taken.map_err(|error| refused(owner, directory, &error))?;
+        taken.map_err(|error| explain_refusal(owner, directory, &error))?;
         Ok(assumed)
     }
 }
@@ -82,13 +82,13 @@ impl AssumedOwner {
 /// # Errors
 /// When the system refuses that.
 pub fn become_owner(directory: &Path) -> io::Result<()> {
-    let Some(owner) = ForeignOwner::of(directory) else { return Ok(()) };
-    set_all_ids(Uid::from_raw(owner.uid), Gid::from_raw(owner.gid)).map_err(|error| refused(owner, directory, &error))
+    let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(()) };
+    set_all_ids(Uid::from_raw(owner.uid), Gid::from_raw(owner.gid)).map_err(|error| explain_refusal(owner, directory, &error))
 }
 
 impl Drop for AssumedOwner {
     fn drop(&mut self) {
-        let Some((gid, groups)) = self.given_up.take() else { return };
+        let Some((gid, groups)) = self.original_groups.take() else { return };
         if let Err(error) = take_back(gid, &groups) {
             tracing::error!("the rights of root cannot be taken back: {error}");
         }
@@ -96,8 +96,8 @@ impl Drop for AssumedOwner {
 }
 
 /// Explains why root cannot act as the owner.
-pub fn refused(owner: ForeignOwner, directory: &Path, error: &io::Error) -> io::Error {
-    let (user, directory) = (access::user(owner.uid), directory.display());
+pub fn explain_refusal(owner: ForeignOwner, directory: &Path, error: &io::Error) -> io::Error {
+    let (user, directory) = (path_access::user_name(owner.uid), directory.display());
     io::Error::new(error.kind(), format!("{directory} belongs to {user}, and root cannot act as that user ({error}): run it as {user}"))
 }
 
@@ -156,28 +156,28 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let data = directory.path().join("data");
-        assert_eq!(ForeignOwner::of(&data), None);
+        assert_eq!(ForeignOwner::of_directory(&data), None);
         fs::create_dir(&data).unwrap();
-        assert_eq!(ForeignOwner::of(&data), None);
+        assert_eq!(ForeignOwner::of_directory(&data), None);
         chown(&data, Some(65534), Some(0)).unwrap();
         // Other tests run in other threads, which keep their ids.
         let (link, secret) = (directory.path().join("link"), directory.path().join("secret"));
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();
-        assert_eq!(ForeignOwner::of(&link), None);
+        assert_eq!(ForeignOwner::of_directory(&link), None);
         std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
-        assert_eq!(ForeignOwner::of(&link).map(|owner| owner.uid), Some(65534));
+        assert_eq!(ForeignOwner::of_directory(&link).map(|owner| owner.uid), Some(65534));
         let through_link = directory.path().join("link/");
-        assert_eq!(ForeignOwner::of(&through_link).map(|owner| owner.uid), Some(65534), "a slash at the end hides no link");
+        assert_eq!(ForeignOwner::of_directory(&through_link).map(|owner| owner.uid), Some(65534), "a slash at the end hides no link");
         let shared = directory.path().join("shared");
         fs::create_dir(&shared).unwrap();
         fs::write(shared.join("overdue.redb"), b"").unwrap();
-        assert_eq!(ForeignOwner::of(&shared), None);
+        assert_eq!(ForeignOwner::of_directory(&shared), None);
         chown(shared.join("overdue.redb"), Some(65534), Some(65534)).unwrap();
-        assert_eq!(ForeignOwner::of(&shared).map(|owner| owner.uid), Some(65534), "the database of another user");
+        assert_eq!(ForeignOwner::of_directory(&shared).map(|owner| owner.uid), Some(65534), "the database of another user");
         fs::write(&secret, b"of root").unwrap();
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
         let before = rustix::process::getgroups().unwrap();
-        let assumed = AssumedOwner::take(&data).unwrap();
+        let assumed = AssumedOwner::assume(&data).unwrap();
         assert!(fs::read(&secret).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied));
         fs::write(data.join("made"), b"").unwrap();
         let started = std::thread::spawn(geteuid);

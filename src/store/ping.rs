@@ -1,8 +1,8 @@
 //! The arrival log of pings: appended at one end, swept at the other, a chain for each check.
 
-mod part;
+mod body_part;
+mod kept;
 mod row;
-mod staged;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -11,19 +11,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction};
 
 use super::record;
-use super::{Batch, Snapshot, StoreError, pieces};
+use super::{Batch, Snapshot, StoreError, chunks};
 use crate::domain::ids::{Arrival, CheckId};
-use crate::domain::ping::{Ping, long_bytes};
-pub use part::BodyPart;
-use row::PingRow;
-pub(super) use row::{LoggedBody, read};
-pub use staged::Kept;
+use crate::domain::ping::{Ping, long_body_bytes_of};
+pub use body_part::BodyPart;
+pub use kept::KeptPutResult;
+use row::PingRecord;
+pub(super) use row::{LoggedBody, read_ping};
 
-/// `pings`: arrival number -> `PingRow`. A row names the arrival of the same check's ping before it.
+/// `pings`: arrival number -> `PingRecord`. A row names the arrival of the same check's ping before it.
 pub(super) const PINGS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pings");
 /// `bodies`: arrival number -> the body as it came. No row for an empty body.
 pub(super) const BODIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("bodies");
-/// `kept_pings`: (check id, n) -> `PingRow`. Where the sweep puts the few that are still within their log limit.
+/// `kept_pings`: (check id, n) -> `PingRecord`. Where the sweep puts the few that are still within their log limit.
 pub(super) const KEPT_PINGS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_pings");
 /// `kept_bodies`: (check id, n) -> the body of a kept ping.
 pub(super) const KEPT_BODIES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_bodies");
@@ -32,10 +32,10 @@ pub(super) const KEPT_BODIES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefi
 const LARGE_BODY: usize = 1 << 20;
 
 /// Who reads a large body. redb takes a page into memory whole, and its answer is a copy: one at a time.
-static READS_LARGE: Mutex<()> = Mutex::new(());
+static LARGE_READ_LOCK: Mutex<()> = Mutex::new(());
 
 /// Makes the tables, so that readers find them.
-pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     for table in [PINGS, BODIES] {
         transaction.open_table(table)?;
     }
@@ -47,15 +47,15 @@ pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreErr
 
 /// What a slice of the sweep did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Swept {
+pub struct SweepResult {
     /// Rows taken off the old end of the log.
     pub removed: usize,
     /// Bytes of their bodies that count as long.
     pub removed_bytes: u64,
     /// It ended because of the bytes that it removed or carried over.
-    pub full: bool,
+    pub is_byte_limit_reached: bool,
     /// Uploads are unreferred now that were not.
-    pub unreferred: bool,
+    pub has_new_unreferenced: bool,
     /// How many of them were still within their limit and now lie among the kept.
     pub kept: usize,
     /// Bytes of their bodies that count as long.
@@ -68,21 +68,21 @@ pub struct Swept {
 
 /// A place among the kept pings, from which the next slice goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PingCursor(u64, u64);
+pub struct KeptPingCursor(u64, u64);
 
 /// What a slice of pruning the kept pings did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PrunedKept {
+pub struct KeptPruneResult {
     /// Entries removed.
     pub removed: usize,
     /// Bytes of their bodies that count as long.
     pub removed_bytes: u64,
     /// Uploads are unreferred now that were not.
-    pub unreferred: bool,
+    pub has_new_unreferenced: bool,
     /// It ended because of the bytes that it removed.
-    pub full: bool,
+    pub is_byte_limit_reached: bool,
     /// Where to go on; `None` at the end.
-    pub next: Option<PingCursor>,
+    pub next: Option<KeptPingCursor>,
 }
 
 impl Batch {
@@ -94,15 +94,15 @@ impl Batch {
         let mut end = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
         let (mut row, mut checksum) = (Vec::new(), None);
         for (arrival, ping, body) in pings {
-            record::encode(&PingRow::new(ping, body.as_ref(), upload, &mut checksum), &mut row)?;
+            record::encode(&PingRecord::new(ping, body.as_ref(), upload, &mut checksum), &mut row)?;
             end.insert_before(arrival.0, row.as_slice())?;
         }
         end.close()?;
-        let sharing = pings.iter().filter(|(_, ping, _)| ping.sharers > 0).count();
+        let sharing = pings.iter().filter(|(_, ping, _)| ping.body_sharers > 0).count();
         if let Some(upload) = upload.filter(|_| sharing > 0) {
-            self.refer_to(upload, sharing as u64)?;
+            self.add_references(upload, sharing as u64)?;
         }
-        let has_own = |ping: &Ping, body: &B| ping.sharers == 0 && !body.as_ref().is_empty();
+        let has_own = |ping: &Ping, body: &B| ping.body_sharers == 0 && !body.as_ref().is_empty();
         // Whoever only looks for a place in this table may read a body of 33 MB that lies there.
         if !pings.iter().any(|(_, ping, body)| has_own(ping, body)) {
             return Ok(());
@@ -119,18 +119,18 @@ impl Batch {
         (from, up_to): (Arrival, Arrival),
         (most, most_bytes): (usize, u64),
         live: impl Fn(CheckId, u64) -> bool,
-    ) -> Result<Swept, StoreError> {
+    ) -> Result<SweepResult, StoreError> {
         let mut pings = self.transaction.open_table(PINGS)?;
         let mut bodies = self.transaction.open_table(BODIES)?;
         let mut last = None;
-        let mut swept = Swept::default();
+        let mut swept = SweepResult::default();
         let (mut carried, mut unreferred) = (Vec::new(), Vec::new());
         let (mut had_bodies, mut own_bytes) = (false, 0);
         for row in pings.range(from.0..=up_to.0)?.take(most) {
             let (arrival, bytes) = row?;
             last = Some(arrival.value());
             swept.removed += 1;
-            let Ok(row) = record::decode::<PingRow<'_>>(bytes.value()) else {
+            let Ok(row) = record::decode::<PingRecord<'_>>(bytes.value()) else {
                 swept.damaged += 1;
                 had_bodies = true;
                 continue;
@@ -148,7 +148,7 @@ impl Batch {
             // What lies in pieces stays where it is.
             own_bytes += if has_own_body { body_bytes } else { 0 };
             if own_bytes >= most_bytes {
-                swept.full = true;
+                swept.is_byte_limit_reached = true;
                 break;
             }
         }
@@ -170,25 +170,25 @@ impl Batch {
         if had_bodies {
             bodies.retain_in(from.0..=last, |_, _| false)?;
         }
-        swept.unreferred = self.unrefer(&unreferred)?;
+        swept.has_new_unreferenced = self.remove_references(&unreferred)?;
         Ok(swept)
     }
 
-    /// Looks at no more than `most` of the kept pings from `from` on and removes those that are not `live` any more, and none more once
+    /// Looks at no more than `most` of the kept pings from `new` on and removes those that are not `live` any more, and none more once
     /// their bodies have `most_bytes`.
     pub fn prune_kept_pings(
         &self,
-        from: PingCursor,
+        from: KeptPingCursor,
         (most, most_bytes): (usize, u64),
         live: impl Fn(CheckId, u64) -> bool,
-    ) -> Result<PrunedKept, StoreError> {
+    ) -> Result<KeptPruneResult, StoreError> {
         let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let mut dead = Vec::new();
-        let mut pruned = PrunedKept::default();
+        let mut pruned = KeptPruneResult::default();
         for (seen, row) in kept_pings.range((from.0, from.1)..)?.enumerate() {
             let (check, n) = row?.0.value();
             if seen == most {
-                pruned.next = Some(PingCursor(check, n));
+                pruned.next = Some(KeptPingCursor(check, n));
                 break;
             }
             if !live(CheckId(check), n) {
@@ -197,19 +197,24 @@ impl Batch {
         }
         drop(kept_pings);
         if let Some((check, n)) = self.remove_kept(&dead, most_bytes, &mut pruned)? {
-            pruned.next = Some(PingCursor(check, n));
+            pruned.next = Some(KeptPingCursor(check, n));
         }
         Ok(pruned)
     }
 
     /// Removes at most `most` kept pings of one check, all with a number below `first_live`, and none more once their bodies have
     /// `most_bytes`.
-    pub fn prune_kept_pings_of(&self, check: CheckId, first_live: u64, (most, most_bytes): (usize, u64)) -> Result<PrunedKept, StoreError> {
+    pub fn prune_kept_pings_of(
+        &self,
+        check: CheckId,
+        first_live: u64,
+        (most, most_bytes): (usize, u64),
+    ) -> Result<KeptPruneResult, StoreError> {
         let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let dead = kept_pings.range((check.0, 0)..(check.0, first_live))?.take(most);
         let dead = dead.map(|row| Ok(row?.0.value())).collect::<Result<Vec<_>, StoreError>>()?;
         drop(kept_pings);
-        let mut pruned = PrunedKept::default();
+        let mut pruned = KeptPruneResult::default();
         self.remove_kept(&dead, most_bytes, &mut pruned)?;
         Ok(pruned)
     }
@@ -220,11 +225,11 @@ impl Batch {
         let mut counts = HashMap::new();
         count_uploads(self.transaction.open_table(PINGS)?.iter()?, &mut counts)?;
         count_uploads(self.transaction.open_table(KEPT_PINGS)?.iter()?, &mut counts)?;
-        self.refer_as_counted(&counts)
+        self.set_reference_counts(&counts)
     }
 
     /// The first of them that is left because of the bytes.
-    fn remove_kept(&self, dead: &[(u64, u64)], most_bytes: u64, pruned: &mut PrunedKept) -> Result<Option<(u64, u64)>, StoreError> {
+    fn remove_kept(&self, dead: &[(u64, u64)], most_bytes: u64, pruned: &mut KeptPruneResult) -> Result<Option<(u64, u64)>, StoreError> {
         if dead.is_empty() {
             return Ok(None);
         }
@@ -233,23 +238,23 @@ impl Batch {
         let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
         for place in dead {
             if own_bytes >= most_bytes {
-                (left, pruned.full) = (Some(*place), true);
+                (left, pruned.is_byte_limit_reached) = (Some(*place), true);
                 break;
             }
             let Some(bytes) = kept_pings.remove(place)? else { continue };
             pruned.removed += 1;
-            let row = record::decode::<PingRow<'_>>(bytes.value()).ok();
+            let row = record::decode::<PingRecord<'_>>(bytes.value()).ok();
             if let Some((upload, _)) = row.as_ref().and_then(|row| row.upload) {
                 unreferred.push(upload);
                 pruned.removed_bytes += row.map_or(0, |row| row.long_bytes());
             } else if row.is_none_or(|row| row.has_own_body())
                 && let Some(body) = kept_bodies.remove(place)?
             {
-                own_bytes += long_bytes(body.value().len() as u64, 0);
+                own_bytes += long_body_bytes_of(body.value().len() as u64, 0);
             }
         }
         pruned.removed_bytes += own_bytes;
-        pruned.unreferred = self.unrefer(&unreferred)?;
+        pruned.has_new_unreferenced = self.remove_references(&unreferred)?;
         Ok(left)
     }
 }
@@ -261,7 +266,7 @@ fn count_uploads<K: redb::Key + 'static>(
 ) -> Result<(), StoreError> {
     for row in rows {
         let (_, bytes) = row?;
-        if let Some((upload, _)) = record::decode::<PingRow<'_>>(bytes.value()).ok().and_then(|row| row.upload) {
+        if let Some((upload, _)) = record::decode::<PingRecord<'_>>(bytes.value()).ok().and_then(|row| row.upload) {
             *counts.entry(upload).or_default() += 1;
         }
     }
@@ -299,7 +304,7 @@ fn append_bodies<'b>(
 /// Bytes of the bodies of rows that count as long. A row that cannot be read does not say how long its body is.
 fn body_bytes<'a, K: redb::Key + 'static>(rows: redb::Range<'a, K, &'static [u8]>) -> Result<u64, StoreError> {
     let mut rows = rows;
-    rows.try_fold(0, |sum, row| Ok(sum + record::decode::<PingRow<'_>>(row?.1.value()).map_or(0, |row| row.long_bytes())))
+    rows.try_fold(0, |sum, row| Ok(sum + record::decode::<PingRecord<'_>>(row?.1.value()).map_or(0, |row| row.long_bytes())))
 }
 
 /// Bytes of the bodies in the log up to an arrival, and among the kept: counted row by row.
@@ -321,14 +326,14 @@ impl Snapshot {
 
     /// The ping that arrived last, if its row can be read.
     pub fn newest_ping(&self) -> Result<Option<Ping>, StoreError> {
-        Ok(self.transaction.open_table(PINGS)?.last()?.and_then(|(_, bytes)| PingRow::read(bytes.value()).ok()))
+        Ok(self.transaction.open_table(PINGS)?.last()?.and_then(|(_, bytes)| PingRecord::read(bytes.value()).ok()))
     }
 
     /// The pings that arrived after a number, oldest first.
     pub fn pings_after(&self, arrival: Arrival) -> Result<impl Iterator<Item = Result<(Arrival, Ping), StoreError>> + use<>, StoreError> {
         Ok(self.transaction.open_table(PINGS)?.range(arrival.0.saturating_add(1)..)?.map(|row| {
             let (arrival, bytes) = row?;
-            Ok((Arrival(arrival.value()), PingRow::read(bytes.value())?))
+            Ok((Arrival(arrival.value()), PingRecord::read(bytes.value())?))
         }))
     }
 
@@ -341,8 +346,8 @@ impl Snapshot {
         let (mut n, mut arrival) = (n, arrival);
         while n >= down_to {
             let Some(bytes) = pings.get(arrival.0)? else { break };
-            let ping = PingRow::read(bytes.value())?;
-            expect_place((ping.check, ping.n), (check, n))?;
+            let ping = PingRecord::read(bytes.value())?;
+            verify_place((ping.check, ping.n), (check, n))?;
             (n, arrival) = (n - 1, ping.previous);
             chain.push(ping);
         }
@@ -354,8 +359,8 @@ impl Snapshot {
                 if place.value().1 != n {
                     break;
                 }
-                let ping = PingRow::read(bytes.value())?;
-                expect_place((ping.check, ping.n), (check, n))?;
+                let ping = PingRecord::read(bytes.value())?;
+                verify_place((ping.check, ping.n), (check, n))?;
                 n -= 1;
                 chain.push(ping);
             }
@@ -367,20 +372,20 @@ impl Snapshot {
     pub fn number_at(&self, check: CheckId, arrival: Arrival) -> Result<Option<u64>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
         let Some(bytes) = pings.get(arrival.0)? else { return Ok(None) };
-        let row: PingRow<'_> = record::decode(bytes.value())?;
+        let row: PingRecord<'_> = record::decode(bytes.value())?;
         Ok((row.check == check.0).then_some(row.n))
     }
 
     /// Ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None`: no such ping. The younger ones are walked past, not kept.
     pub fn ping_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Ping>, StoreError> {
-        self.row_of(check, (n, arrival), wanted, |bytes, _| PingRow::read(bytes))
+        self.with_ping_row(check, (n, arrival), wanted, |bytes, _| PingRecord::read(bytes))
     }
 
     /// The body of ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None`: no such ping, or it had none.
     pub fn body_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Vec<u8>>, StoreError> {
-        let body = self.row_of(check, (n, arrival), wanted, |bytes, in_log| {
-            let row: PingRow<'_> = record::decode(bytes)?;
-            let _alone = alone_if_large(&row);
+        let body = self.with_ping_row(check, (n, arrival), wanted, |bytes, in_log| {
+            let row: PingRecord<'_> = record::decode(bytes)?;
+            let _alone = lock_if_large(&row);
             match in_log {
                 Some(arrival) => self.body(&row, BODIES, arrival.0),
                 None => self.body(&row, KEPT_BODIES, (check.0, wanted)),
@@ -390,7 +395,7 @@ impl Snapshot {
     }
 
     /// What is made of the row of ping `wanted`: of its bytes, and where it lies if that is in the log and not among the kept.
-    fn row_of<T>(
+    fn with_ping_row<T>(
         &self,
         check: CheckId,
         (mut n, mut arrival): (u64, Arrival),
@@ -400,36 +405,36 @@ impl Snapshot {
         let pings = self.transaction.open_table(PINGS)?;
         while n >= wanted.max(1) {
             let Some(bytes) = pings.get(arrival.0)? else { break };
-            let row: PingRow<'_> = record::decode(bytes.value())?;
-            expect_place((CheckId(row.check), row.n), (check, n))?;
+            let row: PingRecord<'_> = record::decode(bytes.value())?;
+            verify_place((CheckId(row.check), row.n), (check, n))?;
             if n == wanted {
                 return make(bytes.value(), Some(arrival)).map(Some);
             }
             (n, arrival) = (n - 1, Arrival(row.previous));
         }
         let Some(bytes) = self.transaction.open_table(KEPT_PINGS)?.get((check.0, wanted))? else { return Ok(None) };
-        let row: PingRow<'_> = record::decode(bytes.value())?;
-        expect_place((CheckId(row.check), row.n), (check, wanted))?;
+        let row: PingRecord<'_> = record::decode(bytes.value())?;
+        verify_place((CheckId(row.check), row.n), (check, wanted))?;
         make(bytes.value(), None).map(Some)
     }
 
     /// The body of a ping, which if it lies in a row of its own is in this table, in this place.
     fn body<K: redb::Key + for<'k> redb::Value<SelfType<'k> = K>>(
         &self,
-        row: &PingRow<'_>,
+        row: &PingRecord<'_>,
         own: TableDefinition<'_, K, &'static [u8]>,
         place: K,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let pieces = |upload, len, body: &mut Vec<u8>| pieces::read(&self.transaction, upload, len, body);
+        let pieces = |upload, len, body: &mut Vec<u8>| chunks::read_upload(&self.transaction, upload, len, body);
         row.body(pieces, || Ok(self.transaction.open_table(own)?.get(place)?))
     }
 }
 
-fn alone_if_large(row: &PingRow<'_>) -> Option<MutexGuard<'static, ()>> {
-    (row.body_len as usize > LARGE_BODY).then(|| READS_LARGE.lock().unwrap_or_else(PoisonError::into_inner))
+fn lock_if_large(row: &PingRecord<'_>) -> Option<MutexGuard<'static, ()>> {
+    (row.body_len as usize > LARGE_BODY).then(|| LARGE_READ_LOCK.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Each step of a chain leads to the ping before, so that no row, however it came to be, makes a reader walk for ever.
-fn expect_place(found: (CheckId, u64), expected: (CheckId, u64)) -> Result<(), StoreError> {
-    if found == expected { Ok(()) } else { Err(record::corrupt::<PingRow<'_>>(&"it does not continue the chain of its check")) }
+fn verify_place(found: (CheckId, u64), expected: (CheckId, u64)) -> Result<(), StoreError> {
+    if found == expected { Ok(()) } else { Err(record::corrupt::<PingRecord<'_>>(&"it does not continue the chain of its check")) }
 }

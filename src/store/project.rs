@@ -9,25 +9,26 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
-use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
-use crate::domain::alert::{Away, ChannelHealth, DeliveryProof, RefusedRecipient};
+use crate::domain::alert::{ChannelHealth, DeliveryProof, Outage, RefusedRecipient};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
-use crate::domain::moment::Moment;
+use crate::domain::import_item::ProjectImport;
+use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest};
 use crate::domain::project::{
-    Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret, find_members,
+    Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, Project, ProjectKey, ProjectName,
+    resolve_group_members,
 };
-use crate::domain::staged::ProjectImport;
+use crate::domain::timestamp::Timestamp;
 
-/// `projects`: project id -> `ProjectRow`.
+/// `projects`: project id -> `ProjectRecord`.
 pub(super) const PROJECTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("projects");
-/// `keys`: key id -> `KeyRow`.
+/// `keys`: key id -> `KeyRecord`.
 pub(super) const KEYS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("keys");
-/// `channels`: channel id -> `ChannelRow`.
+/// `channels`: channel id -> `ChannelRecord`.
 pub(super) const CHANNELS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("channels");
 
 #[derive(Serialize, Deserialize)]
-struct ProjectRow<'a> {
+struct ProjectRecord<'a> {
     uuid: Uuid,
     name: &'a str,
     check_limit: Option<u32>,
@@ -38,19 +39,19 @@ struct ProjectRow<'a> {
     old_badge: Option<[u8; 20]>,
     /// Version 3 from here on.
     #[serde(default)]
-    import: Option<ImportRow>,
+    import: Option<ProjectImportRecord>,
 }
 
 /// The first number, the one after the last, whether it is on trial, and since and until when its pings went elsewhere.
-type ImportRow = (u64, u64, bool, Option<(i64, i64)>);
+type ProjectImportRecord = (u64, u64, bool, Option<(i64, i64)>);
 
-impl<'a> Record<'a> for ProjectRow<'a> {
+impl<'a> Record<'a> for ProjectRecord<'a> {
     const TABLE: &'static str = "projects";
     const VERSION: u8 = 3;
 }
 
 #[derive(Serialize, Deserialize)]
-enum SecretRow {
+enum SecretRecord {
     ReadWrite([u8; 32]),
     ReadOnly([u8; 32]),
     Ping(String),
@@ -59,9 +60,9 @@ enum SecretRow {
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeyRow<'a> {
+struct KeyRecord<'a> {
     project: u64,
-    secret: SecretRow,
+    secret: SecretRecord,
     created: i64,
     /// Version 2 from here on.
     #[serde(default)]
@@ -72,13 +73,13 @@ struct KeyRow<'a> {
     used: Option<(i64, IpAddr)>,
 }
 
-impl<'a> Record<'a> for KeyRow<'a> {
+impl<'a> Record<'a> for KeyRecord<'a> {
     const TABLE: &'static str = "keys";
     const VERSION: u8 = 3;
 }
 
 #[derive(Serialize, Deserialize)]
-struct ChannelRow<'a> {
+struct ChannelRecord<'a> {
     uuid: Uuid,
     project: u64,
     name: &'a str,
@@ -108,13 +109,13 @@ fn yes() -> bool {
     true
 }
 
-impl<'a> Record<'a> for ChannelRow<'a> {
+impl<'a> Record<'a> for ChannelRecord<'a> {
     const TABLE: &'static str = "channels";
     const VERSION: u8 = 4;
 }
 
 /// Makes the tables, so that readers find them.
-pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     for table in [PROJECTS, KEYS, CHANNELS] {
         transaction.open_table(table)?;
     }
@@ -124,43 +125,45 @@ pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreErr
 impl Batch {
     /// Writes a project.
     pub fn put_project(&self, project: &Project) -> Result<(), StoreError> {
-        let row = ProjectRow {
+        let row = ProjectRecord {
             uuid: project.uuid,
             name: project.name.as_str(),
             check_limit: project.check_limit,
             ping_log_limit: project.ping_log_limit,
             badge_key: &project.badge_key,
-            old_badge: project.old_badge.map(|OldBadge(key)| key),
+            old_badge: project.legacy_badge.map(|LegacyBadgeKey(key)| key),
             import: project.import.as_ref().map(|import| {
-                let away = import.away.map(|Away { from, to }| (from.micros(), to.micros()));
-                (import.numbers.start, import.numbers.end, import.held, away)
+                let away = import.outage.map(|Outage { from, to }| (from.micros(), to.micros()));
+                (import.id_range.start, import.id_range.end, import.is_on_trial, away)
             }),
         };
-        self.put(PROJECTS, project.id.0, &row)
+        self.put_record(PROJECTS, project.id.0, &row)
     }
 
     /// Writes a key.
-    pub fn put_key(&self, key: &Key) -> Result<(), StoreError> {
+    pub fn put_key(&self, key: &ProjectKey) -> Result<(), StoreError> {
         let secret = match &key.secret {
-            Secret::ReadWrite(hash) => SecretRow::ReadWrite(hash.0),
-            Secret::ReadOnly(hash) => SecretRow::ReadOnly(hash.0),
-            Secret::Ping(ping_key) => SecretRow::Ping(ping_key.as_str().into()),
-            Secret::Hashed(HashedKey { read_only, secret, digest }) => SecretRow::Hashed(*read_only, *secret, digest.0),
+            KeySecret::ReadWrite(hash) => SecretRecord::ReadWrite(hash.0),
+            KeySecret::ReadOnly(hash) => SecretRecord::ReadOnly(hash.0),
+            KeySecret::Ping(ping_key) => SecretRecord::Ping(ping_key.as_str().into()),
+            KeySecret::Legacy(LegacyKey { read_only, secret_number: secret, digest }) => {
+                SecretRecord::Hashed(*read_only, *secret, digest.0)
+            }
         };
-        let row = KeyRow {
+        let row = KeyRecord {
             project: key.project.0,
             secret,
             created: key.created.micros(),
             label: key.label.as_str(),
             hint: &key.hint,
-            used: key.used.map(|used| (used.at.micros(), used.from)),
+            used: key.last_use.map(|used| (used.at.micros(), used.from)),
         };
-        self.put(KEYS, key.id.0, &row)
+        self.put_record(KEYS, key.id.0, &row)
     }
 
     /// Writes a channel.
     pub fn put_channel(&self, channel: &Channel) -> Result<(), StoreError> {
-        self.put(CHANNELS, channel.id.0, &channel_row(channel))
+        self.put_record(CHANNELS, channel.id.0, &channel_record(channel))
     }
 
     /// Removes a project. Its keys, channels and checks are removed one by one.
@@ -182,7 +185,7 @@ impl Batch {
     }
 
     /// Writes a row.
-    pub(super) fn put<'a, R: Record<'a>>(&self, table: TableDefinition<'_, u64, &[u8]>, id: u64, row: &R) -> Result<(), StoreError> {
+    pub(super) fn put_record<'a, R: Record<'a>>(&self, table: TableDefinition<'_, u64, &[u8]>, id: u64, row: &R) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         record::encode(row, &mut bytes)?;
         self.transaction.open_table(table)?.insert(id, bytes.as_slice())?;
@@ -190,21 +193,21 @@ impl Batch {
     }
 }
 
-fn channel_row(channel: &Channel) -> ChannelRow<'_> {
+fn channel_record(channel: &Channel) -> ChannelRecord<'_> {
     let health = &channel.health;
-    ChannelRow {
+    ChannelRecord {
         uuid: channel.uuid,
         project: channel.project.0,
         name: channel.name.as_str(),
         kind: channel.settings.kind().name,
         settings: channel.settings.pairs().collect(),
-        operator: channel.operator,
-        disabled: trouble(health.disabled.as_ref()),
-        failing: trouble(health.failing.as_ref()),
-        arrived: health.proof == DeliveryProof::Arrived,
+        operator: channel.set_by_operator,
+        disabled: health_issue(health.disabled.as_ref()),
+        failing: health_issue(health.failing.as_ref()),
+        arrived: health.proof == DeliveryProof::Delivered,
         test_failed: match &health.proof {
             DeliveryProof::TestFailed(reason) => Some(reason),
-            DeliveryProof::None | DeliveryProof::Arrived => None,
+            DeliveryProof::None | DeliveryProof::Delivered => None,
         },
         unsubscribed: health.unsubscribed.iter().map(|recipient| &**recipient).collect(),
         refused: health.refused.iter().map(|refused| (&*refused.address, refused.since.micros(), &*refused.reason)).collect(),
@@ -220,89 +223,93 @@ pub(super) fn rewrite_channels(transaction: &WriteTransaction, arrived: &BTreeSe
         let (id, bytes) = row?;
         channels.extend(read_channel(id.value(), bytes.value()));
     }
-    find_members(&mut channels);
+    resolve_group_members(&mut channels);
     for mut channel in channels {
-        for name in channel.settings.unknown_members() {
+        for name in channel.settings.unresolved_members() {
             let group = channel.name.as_str();
             tracing::warn!(channel = %channel.uuid, "the group \"{group}\" lists \"{name}\", which is no channel: nobody is notified by it");
         }
         if arrived.contains(&channel.id) {
-            channel.health.proof = DeliveryProof::Arrived;
+            channel.health.proof = DeliveryProof::Delivered;
         }
         let mut bytes = Vec::new();
-        record::encode(&channel_row(&channel), &mut bytes)?;
+        record::encode(&channel_record(&channel), &mut bytes)?;
         table.insert(channel.id.0, bytes.as_slice())?;
     }
     Ok(())
 }
 
 /// Since when something is wrong, and what.
-fn trouble(trouble: Option<&(Moment, Box<str>)>) -> Option<(i64, &str)> {
+fn health_issue(trouble: Option<&(Timestamp, Box<str>)>) -> Option<(i64, &str)> {
     trouble.map(|(since, reason)| (since.micros(), &**reason))
 }
 
-fn trouble_of((since, reason): (i64, &str)) -> (Moment, Box<str>) {
-    (Moment::from_micros(since), reason.into())
+fn read_health_issue((since, reason): (i64, &str)) -> (Timestamp, Box<str>) {
+    (Timestamp::from_micros(since), reason.into())
 }
 
 fn refused_of((address, since, reason): (&str, i64, &str)) -> RefusedRecipient {
-    RefusedRecipient { address: address.into(), since: Moment::from_micros(since), reason: reason.into() }
+    RefusedRecipient { address: address.into(), since: Timestamp::from_micros(since), reason: reason.into() }
 }
 
 /// The project in a row.
 pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError> {
-    let row: ProjectRow<'_> = record::decode(bytes)?;
+    let row: ProjectRecord<'_> = record::decode(bytes)?;
     Ok(Project {
         id: ProjectId(id),
         uuid: row.uuid,
-        name: ProjectName::parse(row.name).map_err(|reason| record::corrupt::<ProjectRow<'_>>(&reason))?,
+        name: ProjectName::parse(row.name).map_err(|reason| record::corrupt::<ProjectRecord<'_>>(&reason))?,
         check_limit: row.check_limit,
         ping_log_limit: row.ping_log_limit,
         badge_key: row.badge_key.into(),
-        old_badge: row.old_badge.map(OldBadge),
+        legacy_badge: row.old_badge.map(LegacyBadgeKey),
         import: row.import.map(|(first, end, held, away)| {
-            let away = away.map(|(from, to)| Away { from: Moment::from_micros(from), to: Moment::from_micros(to) });
-            ProjectImport { numbers: first..end, held, away }
+            let away = away.map(|(from, to)| Outage { from: Timestamp::from_micros(from), to: Timestamp::from_micros(to) });
+            ProjectImport { id_range: first..end, is_on_trial: held, outage: away }
         }),
     })
 }
 
 /// The key in a row.
-pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<Key, StoreError> {
-    let row: KeyRow<'_> = record::decode(bytes)?;
+pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<ProjectKey, StoreError> {
+    let row: KeyRecord<'_> = record::decode(bytes)?;
     let secret = match row.secret {
-        SecretRow::ReadWrite(hash) => Secret::ReadWrite(KeyHash(hash)),
-        SecretRow::ReadOnly(hash) => Secret::ReadOnly(KeyHash(hash)),
-        SecretRow::Hashed(read_only, secret, digest) => Secret::Hashed(HashedKey { read_only, secret, digest: KeyDigest(digest) }),
-        SecretRow::Ping(text) => Secret::Ping(PingKey::parse(&text).ok_or_else(|| record::corrupt::<KeyRow<'_>>(&"not a ping key"))?),
+        SecretRecord::ReadWrite(hash) => KeySecret::ReadWrite(KeyHash(hash)),
+        SecretRecord::ReadOnly(hash) => KeySecret::ReadOnly(KeyHash(hash)),
+        SecretRecord::Hashed(read_only, secret, digest) => {
+            KeySecret::Legacy(LegacyKey { read_only, secret_number: secret, digest: LegacyKeyDigest(digest) })
+        }
+        SecretRecord::Ping(text) => {
+            KeySecret::Ping(PingKey::parse(&text).ok_or_else(|| record::corrupt::<KeyRecord<'_>>(&"not a ping key"))?)
+        }
     };
-    Ok(Key {
+    Ok(ProjectKey {
         id: KeyId(id),
         project: ProjectId(row.project),
         secret,
-        label: KeyLabel::parse(row.label).map_err(|reason| record::corrupt::<KeyRow<'_>>(&reason))?,
+        label: KeyLabel::parse(row.label).map_err(|reason| record::corrupt::<KeyRecord<'_>>(&reason))?,
         hint: row.hint.into(),
-        created: Moment::from_micros(row.created),
-        used: row.used.map(|(at, from)| KeyUse { at: Moment::from_micros(at), from }),
+        created: Timestamp::from_micros(row.created),
+        last_use: row.used.map(|(at, from)| KeyUse { at: Timestamp::from_micros(at), from }),
     })
 }
 
 /// The channel in a row.
 pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError> {
-    let row: ChannelRow<'_> = record::decode(bytes)?;
-    let kind = ChannelKind::named(row.kind).ok_or_else(|| record::corrupt::<ChannelRow<'_>>(&"not a kind of channel"))?;
+    let row: ChannelRecord<'_> = record::decode(bytes)?;
+    let kind = ChannelKind::from_name(row.kind).ok_or_else(|| record::corrupt::<ChannelRecord<'_>>(&"not a kind of channel"))?;
     Ok(Channel {
         id: ChannelId(id),
         uuid: row.uuid,
         project: ProjectId(row.project),
-        name: ChannelName::parse(row.name).map_err(|reason| record::corrupt::<ChannelRow<'_>>(&reason))?,
-        settings: ChannelSettings::stored(kind, row.settings).map_err(|error| record::corrupt::<ChannelRow<'_>>(&error))?,
-        operator: row.operator,
+        name: ChannelName::parse(row.name).map_err(|reason| record::corrupt::<ChannelRecord<'_>>(&reason))?,
+        settings: ChannelSettings::from_incomplete(kind, row.settings).map_err(|error| record::corrupt::<ChannelRecord<'_>>(&error))?,
+        set_by_operator: row.operator,
         health: ChannelHealth {
-            disabled: row.disabled.map(trouble_of),
-            failing: row.failing.map(trouble_of),
+            disabled: row.disabled.map(read_health_issue),
+            failing: row.failing.map(read_health_issue),
             proof: match row.test_failed {
-                _ if row.arrived => DeliveryProof::Arrived,
+                _ if row.arrived => DeliveryProof::Delivered,
                 Some(reason) => DeliveryProof::TestFailed(reason.into()),
                 None => DeliveryProof::None,
             },
@@ -313,12 +320,12 @@ pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError>
 }
 
 /// Why a project's row cannot be read, and a row in its place, to which its checks and keys belong.
-pub(super) fn refused_project(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u8>>)> {
+pub(super) fn unreadable_project_row(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u8>>)> {
     let error = read_project(id, bytes).err()?;
     let (name, badge_key) = (format!("project {id}, which this release cannot read"), format!("aside-{id}"));
     let uuid = Uuid::from_u128(u128::from(id));
     let (badge_key, ping_log_limit) = (badge_key.as_str(), DEFAULT_PING_LOG_LIMIT);
-    let row = ProjectRow { uuid, name: &name, check_limit: None, ping_log_limit, badge_key, old_badge: None, import: None };
+    let row = ProjectRecord { uuid, name: &name, check_limit: None, ping_log_limit, badge_key, old_badge: None, import: None };
     let mut instead = Vec::new();
     let encoded = record::encode(&row, &mut instead);
     Some((error, encoded.ok().map(|()| instead)))
@@ -331,7 +338,7 @@ impl Snapshot {
     }
 
     /// Every key, oldest first.
-    pub fn keys(&self) -> Result<Vec<Key>, StoreError> {
+    pub fn keys(&self) -> Result<Vec<ProjectKey>, StoreError> {
         self.rows(KEYS, read_key)
     }
 

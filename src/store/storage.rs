@@ -13,27 +13,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{BackendError, StorageBackend};
 
-use super::Progress;
+use super::ProgressReporter;
 
 /// Unreadable places that are remembered, and read again until they can be: see [limits](crate::docs::limits).
-const MOST_UNREADABLE: usize = 1024;
+const MAX_UNREADABLE: usize = 1024;
 
 thread_local! {
-    /// The place that this thread has failed to read since [`Storage::forget_place`].
-    static PLACE: Cell<Option<String>> = const { Cell::new(None) };
+    /// The place that this thread has failed to read since [`Storage::clear_failed_place`].
+    static FAILED_PLACE: Cell<Option<String>> = const { Cell::new(None) };
 }
 
 /// Two handles are one storage.
 #[derive(Clone, Debug)]
-pub(super) struct Storage(Arc<Watched>);
+pub(super) struct Storage(Arc<StorageInner>);
 
 #[derive(Debug)]
-struct Watched {
+struct StorageInner {
     backend: Arc<dyn StorageBackend>,
     /// The file behind the backend, if it is one.
     file: Option<File>,
     /// It grows also where its file system has less space than that.
-    sparse: AtomicBool,
+    grows_sparsely: AtomicBool,
     /// Whether the backend ends with the database on it.
     owned: bool,
     /// The length it was told to have, which may not be the one that it has.
@@ -42,11 +42,11 @@ struct Watched {
     tolerant: AtomicBool,
     /// Bytes that were read while it was being opened, and who is told.
     read: AtomicU64,
-    progress: Progress,
+    progress: ProgressReporter,
     /// A write, a sync or a change of length has failed.
     write_failed: AtomicBool,
     /// What was written before may not reach the disk. A write that found no space says nothing about those before it.
-    unsure: AtomicBool,
+    may_have_lost_writes: AtomicBool,
     /// Lengths of the places that could not be read, by their offset.
     unreadable: Mutex<BTreeMap<u64, usize>>,
     /// The one that was read again last.
@@ -54,22 +54,22 @@ struct Watched {
 }
 
 impl Storage {
-    pub(super) fn new(backend: Arc<dyn StorageBackend>, file: Option<File>, owned: bool, progress: &Progress) -> io::Result<Self> {
+    pub(super) fn new(backend: Arc<dyn StorageBackend>, file: Option<File>, owned: bool, progress: &ProgressReporter) -> io::Result<Self> {
         let len = AtomicU64::new(backend.len()?);
         let (tolerant, write_failed, unsure) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
         let (read, progress) = (AtomicU64::new(0), progress.clone());
         let (unreadable, retried) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Self(Arc::new(Watched {
+        Ok(Self(Arc::new(StorageInner {
             backend,
             file,
-            sparse: AtomicBool::new(false),
+            grows_sparsely: AtomicBool::new(false),
             owned,
             len,
             tolerant,
             read,
             progress,
             write_failed,
-            unsure,
+            may_have_lost_writes: unsure,
             unreadable,
             retried,
         })))
@@ -86,13 +86,13 @@ impl Storage {
     }
 
     /// Whether anything that was written without an error may be lost, so that the file has to be written again.
-    pub(super) fn is_unsure(&self) -> bool {
-        self.0.unsure.load(Ordering::Relaxed)
+    pub(super) fn may_have_lost_writes(&self) -> bool {
+        self.0.may_have_lost_writes.load(Ordering::Relaxed)
     }
 
     /// From now on the file grows by as much as redb likes, although its file system may have less space left.
     pub(super) fn grow_sparsely(&self) {
-        self.0.sparse.store(true, Ordering::Relaxed);
+        self.0.grows_sparsely.store(true, Ordering::Relaxed);
     }
 
     /// The length that the medium should have.
@@ -101,11 +101,11 @@ impl Storage {
     }
 
     /// Reads the places again that could not be read, until one of them still cannot; whether any can be now.
-    pub(super) fn reads_again(&self) -> bool {
+    pub(super) fn retry_unreadable(&self) -> bool {
         let mut healed = false;
         loop {
             let after = self.0.retried.load(Ordering::Relaxed);
-            let unreadable = self.unreadable();
+            let unreadable = self.lock_unreadable();
             let next = unreadable.range(after.saturating_add(1)..).next().or_else(|| unreadable.first_key_value());
             let Some((offset, len)) = next.map(|(offset, len)| (*offset, *len)) else { return healed };
             drop(unreadable);
@@ -113,30 +113,30 @@ impl Storage {
                 self.0.retried.store(offset, Ordering::Relaxed);
                 return healed;
             }
-            self.unreadable().remove(&offset);
+            self.lock_unreadable().remove(&offset);
             healed = true;
         }
     }
 
-    /// What this thread fails to read from now on is told by [`Storage::take_place`].
-    pub(super) fn forget_place() {
-        PLACE.take();
+    /// What this thread fails to read from now on is told by [`Storage::take_failed_place`].
+    pub(super) fn clear_failed_place() {
+        FAILED_PLACE.take();
     }
 
     /// The place that this thread could not read, in words.
-    pub(super) fn take_place() -> Option<String> {
-        PLACE.take()
+    pub(super) fn take_failed_place() -> Option<String> {
+        FAILED_PLACE.take()
     }
 
-    fn unreadable(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
+    fn lock_unreadable(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
         self.0.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn noted(&self, written: io::Result<()>) -> io::Result<()> {
+    fn note_write_result(&self, written: io::Result<()>) -> io::Result<()> {
         if let Err(error) = &written {
             self.0.write_failed.store(true, Ordering::Relaxed);
             if !is_full(error) {
-                self.0.unsure.store(true, Ordering::Relaxed);
+                self.0.may_have_lost_writes.store(true, Ordering::Relaxed);
             }
         }
         written
@@ -153,16 +153,16 @@ impl StorageBackend for Storage {
         if !tolerant {
             let read = self.0.read.fetch_add(out.len() as u64, Ordering::Relaxed);
             // After an unclean stop every page is read twice.
-            self.0.progress.tell("opening the database", read, 2 * self.expected_len());
+            self.0.progress.report("opening the database", read, 2 * self.expected_len());
         }
         let Err(error) = self.0.backend.read(offset, out) else { return Ok(()) };
         let place = format!("{} bytes at byte {offset} of the file: {error}", out.len());
-        PLACE.set(Some(place.clone()));
-        if !tolerant || !lead_nowhere(out) {
+        FAILED_PLACE.set(Some(place.clone()));
+        if !tolerant || !make_dangling_branch(out) {
             return Err(error);
         }
-        let mut unreadable = self.unreadable();
-        if unreadable.len() < MOST_UNREADABLE {
+        let mut unreadable = self.lock_unreadable();
+        if unreadable.len() < MAX_UNREADABLE {
             unreadable.insert(offset, out.len());
         }
         Ok(())
@@ -170,25 +170,25 @@ impl StorageBackend for Storage {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         if let Some(file) = &self.0.file
-            && !self.0.sparse.load(Ordering::Relaxed)
+            && !self.0.grows_sparsely.load(Ordering::Relaxed)
         {
-            self.noted(allocate(file, self.expected_len(), len))?;
+            self.note_write_result(allocate(file, self.expected_len(), len))?;
         }
-        self.noted(self.0.backend.set_len(len))?;
+        self.note_write_result(self.0.backend.set_len(len))?;
         self.0.len.store(len, Ordering::Relaxed);
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let synced = self.noted(self.0.backend.sync_data());
+        let synced = self.note_write_result(self.0.backend.sync_data());
         if synced.is_err() {
-            self.0.unsure.store(true, Ordering::Relaxed);
+            self.0.may_have_lost_writes.store(true, Ordering::Relaxed);
         }
         synced
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.noted(self.0.backend.write(offset, data))
+        self.note_write_result(self.0.backend.write(offset, data))
     }
 
     fn close(&self) -> io::Result<()> {
@@ -249,7 +249,7 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 
 /// Makes of a page a branch of redb's trees with one empty key, whose children are pages of an order that does not exist: whoever steps
 /// on is told that the tree is damaged. `false` for what is too short to be a page.
-fn lead_nowhere(page: &mut [u8]) -> bool {
+fn make_dangling_branch(page: &mut [u8]) -> bool {
     const CHILDREN: std::ops::Range<usize> = 40..56;
     const KEY_END: std::ops::Range<usize> = 56..60;
     page.fill(0);

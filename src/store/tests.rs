@@ -6,26 +6,26 @@ use uuid::Uuid;
 
 mod deliveries;
 mod logs;
-mod restored;
+mod restore;
 mod users;
 mod versions;
 
 use super::*;
-use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
-use crate::domain::alert::{Away, ChannelHealth, DeliveryProof, Held, RefusedRecipient, Telling};
+use crate::domain::alert::{ChannelHealth, DeliveryProof, HoldReason, NotificationState, Outage, RefusedRecipient};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
-use crate::domain::check::{Check, CheckState, NameSet, Run, Settings};
-use crate::domain::flip::{Cause, Flip, LoggedFlip};
+use crate::domain::check::{Check, CheckSettings, CheckState, NameSet, OngoingRun};
+use crate::domain::flip::{Flip, FlipCause, LoggedFlip};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
-use crate::domain::moment::Moment;
-use crate::domain::outcomes::Outcomes;
+use crate::domain::import_item::ProjectImport;
+use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest};
 use crate::domain::parents::Parents;
-use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme};
-use crate::domain::project::{Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
+use crate::domain::ping::{Ping, PingKind, PingMethod, PingOrigin, PingScheme};
+use crate::domain::project::{Channel, ChannelName, KeyHash, KeyLabel, KeySecret, KeyUse, PingKey, Project, ProjectKey, ProjectName};
+use crate::domain::recent_outcomes::RecentOutcomes;
 use crate::domain::schedule::Schedule;
-use crate::domain::staged::ProjectImport;
 use crate::domain::status::Status;
 use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
+use crate::domain::timestamp::Timestamp;
 
 fn store() -> Store {
     Store::open(&Medium::memory()).unwrap()
@@ -47,71 +47,71 @@ fn uuid(number: u128) -> Uuid {
 
 fn project() -> Project {
     let name = ProjectName::parse("Zuhause").unwrap();
-    let (id, uuid, badge_key, old_badge) = (ProjectId(1), uuid(1), "badge".into(), Some(OldBadge([200; 20])));
-    let away = Some(Away { from: Moment::from_secs(50), to: Moment::from_secs(60) });
-    let import = Some(ProjectImport { numbers: 2..9, held: true, away });
-    Project { id, uuid, name, check_limit: Some(20), ping_log_limit: 100, badge_key, old_badge, import }
+    let (id, uuid, badge_key, old_badge) = (ProjectId(1), uuid(1), "badge".into(), Some(LegacyBadgeKey([200; 20])));
+    let away = Some(Outage { from: Timestamp::from_secs(50), to: Timestamp::from_secs(60) });
+    let import = Some(ProjectImport { id_range: 2..9, is_on_trial: true, outage: away });
+    Project { id, uuid, name, check_limit: Some(20), ping_log_limit: 100, badge_key, legacy_badge: old_badge, import }
 }
 
-fn keys() -> Vec<Key> {
-    let used = Some(KeyUse { at: Moment::from_secs(7200), from: [192, 0, 2, 9].into() });
+fn keys() -> Vec<ProjectKey> {
+    let used = Some(KeyUse { at: Timestamp::from_secs(7200), from: [192, 0, 2, 9].into() });
     let label = KeyLabel::parse("CI").unwrap();
     let key = |id, secret| {
         let (label, hint) = (label.clone(), "abcd".into());
-        Key { id: KeyId(id), project: ProjectId(1), secret, label, hint, created: Moment::from_secs(5), used }
+        ProjectKey { id: KeyId(id), project: ProjectId(1), secret, label, hint, created: Timestamp::from_secs(5), last_use: used }
     };
     vec![
-        key(2, Secret::ReadWrite(KeyHash([200; 32]))),
-        key(3, Secret::ReadOnly(KeyHash([3; 32]))),
-        key(4, Secret::Ping(PingKey::parse("abcdefghijklmnopqrstuv").unwrap())),
-        key(7, Secret::Hashed(HashedKey { read_only: true, secret: 2, digest: KeyDigest([9; 32]) })),
+        key(2, KeySecret::ReadWrite(KeyHash([200; 32]))),
+        key(3, KeySecret::ReadOnly(KeyHash([3; 32]))),
+        key(4, KeySecret::Ping(PingKey::parse("abcdefghijklmnopqrstuv").unwrap())),
+        key(7, KeySecret::Legacy(LegacyKey { read_only: true, secret_number: 2, digest: LegacyKeyDigest([9; 32]) })),
     ]
 }
 
 fn channel() -> Channel {
-    let (name, kind) = (ChannelName::parse("mail").unwrap(), ChannelKind::named("email").unwrap());
+    let (name, kind) = (ChannelName::parse("mail").unwrap(), ChannelKind::from_name("email").unwrap());
     let settings = ChannelSettings::parse(kind, [("to", "root@example.org")]).unwrap();
     let health = ChannelHealth {
-        disabled: Some((Moment::from_secs(70), "gone".into())),
-        failing: Some((Moment::from_secs(60), "busy".into())),
+        disabled: Some((Timestamp::from_secs(70), "gone".into())),
+        failing: Some((Timestamp::from_secs(60), "busy".into())),
         proof: DeliveryProof::TestFailed("no".into()),
         unsubscribed: vec!["ann@b".into()],
-        refused: vec![RefusedRecipient { address: "eve@b".into(), since: Moment::from_secs(65), reason: "550".into() }],
+        refused: vec![RefusedRecipient { address: "eve@b".into(), since: Timestamp::from_secs(65), reason: "550".into() }],
     };
-    Channel { id: ChannelId(5), uuid: uuid(5), project: ProjectId(1), name, settings, operator: false, health }
+    Channel { id: ChannelId(5), uuid: uuid(5), project: ProjectId(1), name, settings, set_by_operator: false, health }
 }
 
 fn names() -> NameSet {
-    NameSet { name: Name::stored("o"), slug: Slug::stored("s"), tags: Tags::stored("t") }
+    NameSet { name: Name::from_stored("o"), slug: Slug::from_stored("s"), tags: Tags::from_stored("t") }
 }
 
 fn check() -> Check {
-    let settings = Settings {
+    let settings = CheckSettings {
         name: Name::parse("nightly").unwrap(),
         slug: Slug::parse("n").unwrap(),
-        tags: Tags::stored("a b"),
-        desc: Description::stored("what"),
+        tags: Tags::from_stored("a b"),
+        desc: Description::from_stored("what"),
         schedule: Some(Arc::new(Schedule::parse("0 3 * * *").unwrap())),
         manual_resume: true,
         failure_kw: Keywords::parse("ERR").unwrap(),
         channels: Box::new([ChannelId(5)]),
         parents: Parents::new(vec![CheckId(4)]).unwrap(),
-        ..Settings::default()
+        ..CheckSettings::default()
     };
     let state = CheckState {
         status: Status::Down,
-        last_ping: Some(Moment::from_secs(100)),
-        run: Some(Run { start: Moment::from_secs(90), rid: Some(uuid(9)) }),
+        last_ping: Some(Timestamp::from_secs(100)),
+        run: Some(OngoingRun { start: Timestamp::from_secs(90), rid: Some(uuid(9)) }),
         last_duration: Some(7),
         n_pings: 2,
         last_arrival: Arrival(8),
         last_flip: FlipNumber(1),
-        outcomes: Outcomes::from_bits(0b10_01),
+        outcomes: RecentOutcomes::from_bits(0b10_01),
         failures: 3,
-        telling: Telling::Due { at: Moment::from_secs(110), held: Held::Behind(CheckId(4)) },
-        untouched: true,
-        brought: 2,
-        ..CheckState::new(Moment::from_secs(50))
+        notification: NotificationState::Pending { at: Timestamp::from_secs(110), reason: HoldReason::ParentDown(CheckId(4)) },
+        unused_since_import: true,
+        imported_pings: 2,
+        ..CheckState::new(Timestamp::from_secs(50))
     };
     Check {
         id: CheckId(6),
@@ -120,14 +120,19 @@ fn check() -> Check {
         project: ProjectId(1),
         settings: Arc::new(settings),
         state,
-        told_as: Some(Arc::new(names())),
+        alerted_names: Some(Arc::new(names())),
     }
 }
 
 fn ping(check: u64, n: u64, previous: u64) -> Ping {
-    let origin = Origin { scheme: Scheme::Https, method: Method::Post, remote_addr: Some([192, 0, 2, 1].into()), ua: "curl".into() };
-    let (check, previous, at) = (CheckId(check), Arrival(previous), Moment::from_secs(60));
-    Ping { check, n, previous, at, kind: Kind::Fail, origin, rid: Some(uuid(9)), exit: Some(0), body_len: 2, sharers: 0 }
+    let origin = PingOrigin {
+        scheme: PingScheme::Https,
+        method: PingMethod::Post,
+        remote_addr: Some([192, 0, 2, 1].into()),
+        user_agent: "curl".into(),
+    };
+    let (check, previous, at) = (CheckId(check), Arrival(previous), Timestamp::from_secs(60));
+    Ping { check, n, previous, at, kind: PingKind::Fail, origin, rid: Some(uuid(9)), exit_status: Some(0), body_len: 2, body_sharers: 0 }
 }
 
 fn without_body(ping: Ping) -> Ping {
@@ -136,11 +141,11 @@ fn without_body(ping: Ping) -> Ping {
 
 fn flip(check: u64, previous: u64, at: i64) -> LoggedFlip {
     let flip = Flip {
-        at: Moment::from_secs(at),
+        at: Timestamp::from_secs(at),
         from: Status::Up,
         to: Status::Down,
-        cause: Cause::Exit(NonZeroU8::MAX),
-        awaited: Some(Moment::from_secs(40)),
+        cause: FlipCause::ExitStatus(NonZeroU8::MAX),
+        awaited_since: Some(Timestamp::from_secs(40)),
     };
     LoggedFlip { check: CheckId(check), previous: FlipNumber(previous), arrival: Arrival(8), flip }
 }
@@ -198,7 +203,7 @@ fn put_row(store: &Store, (name, id): (&'static str, u64), bytes: &[u8]) {
 #[derive(PartialEq, Debug)]
 struct Contents {
     project: Project,
-    keys: Vec<Key>,
+    keys: Vec<ProjectKey>,
     channel: Channel,
     check: Check,
     ping: Ping,
@@ -294,9 +299,9 @@ fn a_flip_that_cannot_be_read_or_lies_in_the_future_keeps_no_other_in_the_file()
         batch.transaction.open_table(table("flips"))?.insert(4, b"what".as_slice())?;
         Ok(())
     });
-    let mut pruned = crate::store::PrunedFlips::default();
+    let mut pruned = crate::store::FlipPruneResult::default();
     write(&store, |batch| {
-        pruned = batch.prune_flips(FlipNumber(2), FlipNumber(9), 9, |logged| logged.flip.at < Moment::from_secs(99), |_| true)?;
+        pruned = batch.prune_flips(FlipNumber(2), FlipNumber(9), 9, |logged| logged.flip.at < Timestamp::from_secs(99), |_| true)?;
         Ok(())
     });
     assert!(matches!(pruned.damaged, Some(StoreError::Corrupt { table: "flips", .. })));
@@ -318,19 +323,20 @@ fn single_values_of_another_size_are_errors() {
         });
         store
     };
-    let marks = [(Mark::NextId, "next_id"), (Mark::CheckpointArrival, "checkpoint_arrival"), (Mark::CheckpointFlip, "checkpoint_flip")];
+    let marks =
+        [(MetaKey::NextId, "next_id"), (MetaKey::CheckpointArrival, "checkpoint_arrival"), (MetaKey::CheckpointFlip, "checkpoint_flip")];
     for (mark, name) in marks {
-        assert_eq!(put(name, &7_u64.to_le_bytes()).snapshot().unwrap().mark(mark).unwrap(), 7);
-        let error = put(name, &[7; 9]).snapshot().unwrap().mark(mark).unwrap_err();
+        assert_eq!(put(name, &7_u64.to_le_bytes()).snapshot().unwrap().meta_value(mark).unwrap(), 7);
+        let error = put(name, &[7; 9]).snapshot().unwrap().meta_value(mark).unwrap_err();
         assert_eq!(error.to_string(), format!("the table `meta` holds a row that cannot be read: `{name}` has 9 bytes, not 8"));
     }
     for cut in [&b"\x01"[..], b"\x01\x03\x00ab", b"\x09\x01\x00a", b"\x01\x00\x00", b"\x01\x01\x00\xff", b"\x01\x01\x00a\x01\x01\x00b"] {
         let store = put("adopted", cut);
-        let error = store.snapshot().unwrap().adopted().unwrap_err().to_string();
+        let error = store.snapshot().unwrap().legacy_secrets().unwrap_err().to_string();
         assert!(error.starts_with("the table `meta` holds a row that cannot be read: `adopted`: "), "{error}");
         let mut seen = Inspection::default();
-        store.snapshot().unwrap().each_rows(|rows| seen.look(rows).is_ok()).unwrap();
-        assert_eq!(seen.end().told, [error]);
+        store.snapshot().unwrap().for_each_rows(|rows| seen.inspect_rows(rows).is_ok()).unwrap();
+        assert_eq!(seen.finish().problems, [error]);
     }
     assert!(matches!(put("badge_secret", &[7; 31]).snapshot().unwrap().badge_secret(), Err(StoreError::Corrupt { table: "meta", .. })));
 }
@@ -339,7 +345,7 @@ fn single_values_of_another_size_are_errors() {
 fn a_newer_schema_is_refused_with_what_to_do() {
     let medium = Medium::memory();
     let set_schema = |schema: u64| {
-        let Opened { database, storage, file } = medium.open(&Progress::default()).unwrap();
+        let OpenedDatabase { database, storage, file } = medium.open(&ProgressReporter::default()).unwrap();
         let store = Store { database, storage, file };
         write(&store, |batch| {
             batch.transaction.open_table(TableDefinition::<&str, &[u8]>::new("meta"))?.insert("schema", schema.to_le_bytes().as_slice())?;

@@ -9,24 +9,24 @@ use uuid::Uuid;
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::ids::{LinkId, ProjectId, SessionId, UserId};
-use crate::domain::moment::Moment;
 use crate::domain::project::KeyHash;
+use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
-use crate::domain::user::link::{Link, Purpose};
+use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
+use crate::domain::user::preferences::{ListPreferences, SortOrder};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
-use crate::domain::user::taste::{ListTaste, Order};
-use crate::domain::user::{Grant, Membership, PasswordHash, Projects, Taste, Theme, User, UserName};
+use crate::domain::user::{Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName, UserPreferences};
 
-/// `users`: user id -> `UserRow`.
+/// `users`: user id -> `UserRecord`.
 pub(super) const USERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("users");
-/// `sessions`: session id -> `SessionRow`.
+/// `sessions`: session id -> `SessionRecord`.
 pub(super) const SESSIONS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("sessions");
-/// `links`: link id -> `LinkRow`.
+/// `links`: link id -> `LinkRecord`.
 pub(super) const LINKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("links");
 
 #[derive(Serialize, Deserialize)]
-struct UserRow<'a> {
+struct UserRecord<'a> {
     uuid: Uuid,
     name: &'a str,
     password: Option<&'a str>,
@@ -39,8 +39,8 @@ struct UserRow<'a> {
     disabled: bool,
     /// From version 2 on.
     #[serde(default)]
-    second: Option<SecondRow>,
-    /// From version 2 on, like `rows`: how lists are sorted, and how many rows a page has. `None`: as is usual.
+    second: Option<SecondFactorRecord>,
+    /// From version 2 on, like `page_size`: how lists are sorted, and how many rows a page has. `None`: as is usual.
     #[serde(default)]
     sort: Option<Box<str>>,
     #[serde(default)]
@@ -50,21 +50,21 @@ struct UserRow<'a> {
     browsers_since: i64,
 }
 
-impl<'a> Record<'a> for UserRow<'a> {
+impl<'a> Record<'a> for UserRecord<'a> {
     const TABLE: &'static str = "users";
     const VERSION: u8 = 3;
 }
 
 /// A second factor. Its secret stands here as it is, since codes are made of it; the codes for a lost app are hashed.
 #[derive(Serialize, Deserialize)]
-struct SecondRow {
+struct SecondFactorRecord {
     secret: [u8; TotpSecret::LENGTH],
     used: u64,
     recovery: Vec<[u8; 32]>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct SessionRow<'a> {
+struct SessionRecord<'a> {
     hash: [u8; 32],
     user: u64,
     created: i64,
@@ -75,26 +75,26 @@ struct SessionRow<'a> {
     address: IpAddr,
 }
 
-impl<'a> Record<'a> for SessionRow<'a> {
+impl<'a> Record<'a> for SessionRecord<'a> {
     const TABLE: &'static str = "sessions";
     const VERSION: u8 = 1;
 }
 
 #[derive(Serialize, Deserialize)]
-struct LinkRow {
+struct LinkRecord {
     hash: [u8; 32],
     /// Whose password it is for; `None`: the setup.
     user: Option<u64>,
     expires: i64,
 }
 
-impl<'a> Record<'a> for LinkRow {
+impl<'a> Record<'a> for LinkRecord {
     const TABLE: &'static str = "links";
     const VERSION: u8 = 1;
 }
 
 /// Makes the tables, so that readers find them.
-pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     for table in [USERS, SESSIONS, LINKS] {
         transaction.open_table(table)?;
     }
@@ -108,51 +108,51 @@ impl Batch {
             Grant::Owner => None,
             Grant::Projects(projects) => Some(projects.iter().map(|(id, kind)| (id.0, kind == Membership::Member)).collect()),
         };
-        let (list, usual) = (user.taste.list, ListTaste::default());
-        let row = UserRow {
+        let (list, usual) = (user.preferences.list, ListPreferences::default());
+        let row = UserRecord {
             uuid: user.uuid,
             name: user.name.as_str(),
             password: user.password.as_ref().map(PasswordHash::as_str),
             projects,
-            zone: user.taste.zone.as_ref().map(Timezone::name),
-            theme: user.taste.theme.name(),
-            shortcuts: user.taste.shortcuts,
+            zone: user.preferences.zone.as_ref().map(Timezone::name),
+            theme: user.preferences.theme.name(),
+            shortcuts: user.preferences.shortcuts,
             created: user.created.micros(),
             disabled: user.disabled,
-            second: user.second.as_ref().map(|second| SecondRow {
+            second: user.second_factor.as_ref().map(|second| SecondFactorRecord {
                 secret: *second.secret.as_bytes(),
-                used: second.used,
-                recovery: second.recovery.iter().map(|hash| hash.0).collect(),
+                used: second.last_used_step,
+                recovery: second.recovery_hashes.iter().map(|hash| hash.0).collect(),
             }),
             sort: (list.order != usual.order).then(|| list.order.name().into()),
-            rows: u16::try_from(list.rows).ok().filter(|_| list.rows != usual.rows),
-            browsers_since: user.browsers_since.micros(),
+            rows: u16::try_from(list.page_size).ok().filter(|_| list.page_size != usual.page_size),
+            browsers_since: user.browsers_trusted_since.micros(),
         };
-        self.put(USERS, user.id.0, &row)
+        self.put_record(USERS, user.id.0, &row)
     }
 
     /// Writes a session.
     pub fn put_session(&self, session: &Session) -> Result<(), StoreError> {
-        let row = SessionRow {
+        let row = SessionRecord {
             hash: session.hash.0,
             user: session.user.0,
             created: session.created.micros(),
-            seen: session.seen.micros(),
-            confirmed: session.confirmed.map(Moment::micros),
+            seen: session.last_used.micros(),
+            confirmed: session.password_confirmed.map(Timestamp::micros),
             expires: session.expires.micros(),
-            agent: &session.agent,
+            agent: &session.user_agent,
             address: session.address,
         };
-        self.put(SESSIONS, session.id.0, &row)
+        self.put_record(SESSIONS, session.id.0, &row)
     }
 
     /// Writes a link.
-    pub fn put_link(&self, link: &Link) -> Result<(), StoreError> {
+    pub fn put_link(&self, link: &OneTimeLink) -> Result<(), StoreError> {
         let user = match link.purpose {
-            Purpose::Setup => None,
-            Purpose::Password(user) => Some(user.0),
+            LinkPurpose::Setup => None,
+            LinkPurpose::Password(user) => Some(user.0),
         };
-        self.put(LINKS, link.id.0, &LinkRow { hash: link.hash.0, user, expires: link.expires.micros() })
+        self.put_record(LINKS, link.id.0, &LinkRecord { hash: link.hash.0, user, expires: link.expires.micros() })
     }
 
     /// Removes a user. Its sessions and links are removed one by one.
@@ -181,57 +181,58 @@ impl Batch {
 
 /// The user in a row.
 pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
-    let row: UserRow<'_> = record::decode(bytes)?;
+    let row: UserRecord<'_> = record::decode(bytes)?;
     let kind = |member| if member { Membership::Member } else { Membership::ReadOnly };
-    let projects = |rows: Vec<_>| Projects::new(rows.into_iter().map(|(id, member)| (ProjectId(id), kind(member))));
-    let zone = row.zone.map(|name| Timezone::parse(name).map_err(|error| record::corrupt::<UserRow<'_>>(&error))).transpose()?;
-    let theme = Theme::parse(row.theme).ok_or_else(|| record::corrupt::<UserRow<'_>>(&"not a theme"))?;
-    let order = row.sort.map(|sort| Order::parse(&sort).ok_or_else(|| record::corrupt::<UserRow<'_>>(&"not an order"))).transpose()?;
-    let rows = row
-        .rows
-        .map(|rows| ListTaste::parse_rows(&rows.to_string()).ok_or_else(|| record::corrupt::<UserRow<'_>>(&"not a number of rows")));
-    let usual = ListTaste::default();
-    let list = ListTaste { order: order.unwrap_or(usual.order), rows: rows.transpose()?.unwrap_or(usual.rows) };
-    let second = |SecondRow { secret, used, recovery }| SecondFactor {
+    let projects = |rows: Vec<_>| ProjectMemberships::new(rows.into_iter().map(|(id, member)| (ProjectId(id), kind(member))));
+    let zone = row.zone.map(|name| Timezone::parse(name).map_err(|error| record::corrupt::<UserRecord<'_>>(&error))).transpose()?;
+    let theme = Theme::parse(row.theme).ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a theme"))?;
+    let order =
+        row.sort.map(|sort| SortOrder::parse(&sort).ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not an order"))).transpose()?;
+    let rows = row.rows.map(|rows| {
+        ListPreferences::parse_page_size(&rows.to_string()).ok_or_else(|| record::corrupt::<UserRecord<'_>>(&"not a number of rows"))
+    });
+    let usual = ListPreferences::default();
+    let list = ListPreferences { order: order.unwrap_or(usual.order), page_size: rows.transpose()?.unwrap_or(usual.page_size) };
+    let second = |SecondFactorRecord { secret, used, recovery }| SecondFactor {
         secret: TotpSecret::new(secret),
-        used,
-        recovery: recovery.into_iter().map(KeyHash).collect(),
+        last_used_step: used,
+        recovery_hashes: recovery.into_iter().map(KeyHash).collect(),
     };
     Ok(User {
         id: UserId(id),
         uuid: row.uuid,
-        name: UserName::parse(row.name).map_err(|reason| record::corrupt::<UserRow<'_>>(&reason))?,
+        name: UserName::parse(row.name).map_err(|reason| record::corrupt::<UserRecord<'_>>(&reason))?,
         password: row.password.map(PasswordHash::new),
-        second: row.second.map(second),
+        second_factor: row.second.map(second),
         grant: row.projects.map_or(Grant::Owner, |rows| Grant::Projects(projects(rows))),
-        taste: Taste { zone, theme, shortcuts: row.shortcuts, list },
-        created: Moment::from_micros(row.created),
+        preferences: UserPreferences { zone, theme, shortcuts: row.shortcuts, list },
+        created: Timestamp::from_micros(row.created),
         disabled: row.disabled,
-        browsers_since: Moment::from_micros(row.browsers_since),
+        browsers_trusted_since: Timestamp::from_micros(row.browsers_since),
     })
 }
 
 /// The session in a row.
 pub(super) fn read_session(id: u64, bytes: &[u8]) -> Result<Session, StoreError> {
-    let row: SessionRow<'_> = record::decode(bytes)?;
+    let row: SessionRecord<'_> = record::decode(bytes)?;
     Ok(Session {
         id: SessionId(id),
         hash: KeyHash(row.hash),
         user: UserId(row.user),
-        created: Moment::from_micros(row.created),
-        seen: Moment::from_micros(row.seen),
-        confirmed: row.confirmed.map(Moment::from_micros),
-        expires: Moment::from_micros(row.expires),
-        agent: row.agent.into(),
+        created: Timestamp::from_micros(row.created),
+        last_used: Timestamp::from_micros(row.seen),
+        password_confirmed: row.confirmed.map(Timestamp::from_micros),
+        expires: Timestamp::from_micros(row.expires),
+        user_agent: row.agent.into(),
         address: row.address,
     })
 }
 
 /// The link in a row.
-pub(super) fn read_link(id: u64, bytes: &[u8]) -> Result<Link, StoreError> {
-    let row: LinkRow = record::decode(bytes)?;
-    let purpose = row.user.map_or(Purpose::Setup, |user| Purpose::Password(UserId(user)));
-    Ok(Link { id: LinkId(id), hash: KeyHash(row.hash), purpose, expires: Moment::from_micros(row.expires) })
+pub(super) fn read_link(id: u64, bytes: &[u8]) -> Result<OneTimeLink, StoreError> {
+    let row: LinkRecord = record::decode(bytes)?;
+    let purpose = row.user.map_or(LinkPurpose::Setup, |user| LinkPurpose::Password(UserId(user)));
+    Ok(OneTimeLink { id: LinkId(id), hash: KeyHash(row.hash), purpose, expires: Timestamp::from_micros(row.expires) })
 }
 
 impl Snapshot {
@@ -246,7 +247,7 @@ impl Snapshot {
     }
 
     /// Every link, oldest first.
-    pub fn links(&self) -> Result<Vec<Link>, StoreError> {
+    pub fn links(&self) -> Result<Vec<OneTimeLink>, StoreError> {
         self.rows(LINKS, read_link)
     }
 }

@@ -9,17 +9,17 @@ use uuid::Uuid;
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::ids::{ProjectId, WindowId};
-use crate::domain::moment::Moment;
+use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
 use crate::domain::schedule::Schedule;
 use crate::domain::text::{Name, Tags};
+use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
-use crate::domain::window::{Window, WindowTimes};
 
-/// `windows`: window id -> `WindowRow`.
+/// `windows`: window id -> `WindowRecord`.
 pub(super) const WINDOWS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("windows");
 
 #[derive(Serialize, Deserialize)]
-struct WindowRow<'a> {
+struct WindowRecord<'a> {
     uuid: Uuid,
     project: u64,
     name: &'a str,
@@ -31,15 +31,15 @@ struct WindowRow<'a> {
     recurring: Option<(&'a str, &'a str, u32)>,
 }
 
-impl<'a> Record<'a> for WindowRow<'a> {
+impl<'a> Record<'a> for WindowRecord<'a> {
     const TABLE: &'static str = "windows";
     const VERSION: u8 = 1;
 }
 
-impl WindowRow<'_> {
+impl WindowRecord<'_> {
     fn times(&self) -> Option<WindowTimes> {
         Some(match (self.once, self.recurring) {
-            (Some((from, to)), None) => WindowTimes::Once { from: Moment::from_micros(from), to: Moment::from_micros(to) },
+            (Some((from, to)), None) => WindowTimes::Once { from: Timestamp::from_micros(from), to: Timestamp::from_micros(to) },
             (None, Some((schedule, tz, minutes))) => {
                 let (schedule, tz) = (Arc::new(Schedule::parse(schedule).ok()?), Timezone::parse(tz).ok()?);
                 WindowTimes::Recurring { schedule, tz, minutes }
@@ -50,34 +50,34 @@ impl WindowRow<'_> {
 }
 
 /// Makes the table, so that readers find it.
-pub(super) fn make_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
+pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
     transaction.open_table(WINDOWS)?;
     Ok(())
 }
 
 /// The window in these bytes.
-pub(super) fn read_window(id: u64, bytes: &[u8]) -> Result<Window, StoreError> {
-    let row: WindowRow<'_> = record::decode(bytes)?;
-    let wrong = |field: &str| record::corrupt::<WindowRow<'_>>(&format_args!("`{field}` of window {id}"));
-    Ok(Window {
+pub(super) fn read_window(id: u64, bytes: &[u8]) -> Result<MaintenanceWindow, StoreError> {
+    let row: WindowRecord<'_> = record::decode(bytes)?;
+    let wrong = |field: &str| record::corrupt::<WindowRecord<'_>>(&format_args!("`{field}` of window {id}"));
+    Ok(MaintenanceWindow {
         id: WindowId(id),
         uuid: row.uuid,
         project: ProjectId(row.project),
         name: Name::parse(row.name).map_err(|_| wrong("name"))?,
-        tags: Tags::stored(row.tags),
+        tags: Tags::from_stored(row.tags),
         times: row.times().ok_or_else(|| wrong("times"))?,
     })
 }
 
 impl Batch {
     /// Writes the row of a window.
-    pub fn put_window(&self, window: &Window) -> Result<(), StoreError> {
+    pub fn put_window(&self, window: &MaintenanceWindow) -> Result<(), StoreError> {
         let (once, recurring) = match &window.times {
             WindowTimes::Once { from, to } => (Some((from.micros(), to.micros())), None),
             WindowTimes::Recurring { schedule, tz, minutes } => (None, Some((schedule.text(), tz.name(), *minutes))),
         };
         let (name, tags) = (window.name.as_str(), window.tags.as_str());
-        let row = WindowRow { uuid: window.uuid, project: window.project.0, name, tags, once, recurring };
+        let row = WindowRecord { uuid: window.uuid, project: window.project.0, name, tags, once, recurring };
         let mut bytes = Vec::new();
         record::encode(&row, &mut bytes)?;
         self.transaction.open_table(WINDOWS)?.insert(window.id.0, bytes.as_slice())?;
@@ -93,7 +93,7 @@ impl Batch {
 
 impl Snapshot {
     /// Every window, oldest first.
-    pub fn windows(&self) -> Result<Vec<Window>, StoreError> {
+    pub fn windows(&self) -> Result<Vec<MaintenanceWindow>, StoreError> {
         let table = self.transaction.open_table(WINDOWS)?;
         let rows = table.range::<u64>(..)?.map(|row| {
             let (id, bytes) = row?;

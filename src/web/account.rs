@@ -5,29 +5,29 @@ use std::sync::Arc;
 
 use askama::Template;
 
-use super::answer::{Done, Html};
-use super::error::Trouble;
-use super::form::Form;
-use super::frame::Frame;
-use super::notice::Notice;
-use super::route::Page;
-use super::settings::asks_password;
-use super::sign_in::{is_confirmed, remain_known};
-use super::visit::Visit;
-use super::when::When;
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_messages::FlashMessage;
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use super::project_settings::needs_password;
+use super::sign_in::{has_confirmed_password, redirect_with_new_mark};
+use super::time_display::DisplayTime;
 use crate::domain::ids::SessionId;
 use crate::domain::timezone::Timezone;
+use crate::domain::user::preferences::{By, ListPreferences, SortOrder};
 use crate::domain::user::session::Session;
-use crate::domain::user::taste::{By, ListTaste, Order};
-use crate::domain::user::{Password, Taste, Theme, User};
-use crate::engine::command::user::{Closing, UserChanges};
+use crate::domain::user::{Password, Theme, User, UserPreferences};
+use crate::engine::command::user::{SessionSelection, UserChanges};
 use crate::manage;
-use crate::wire::reply::Fault;
+use crate::wire::reply::HttpError;
 
 #[derive(Template)]
 #[template(path = "account.html", config = "src/web/askama.toml")]
-struct Account {
-    frame: Frame,
+struct AccountPage {
+    frame: Layout,
     own: String,
     name: String,
     /// The page on which the name is changed; `None`: the viewer is no owner.
@@ -44,69 +44,69 @@ struct Account {
     asks_password: bool,
     password_is_wrong: Option<&'static str>,
     has_password: bool,
-    sessions: Vec<SessionRow>,
+    sessions: Vec<BrowserSessionRow>,
 }
 
-struct SessionRow {
+struct BrowserSessionRow {
     id: u64,
     browser: String,
     address: IpAddr,
-    seen: When,
+    seen: DisplayTime,
     is_this: bool,
 }
 
 /// What is wrong with what was typed, and what it was.
 #[derive(Default)]
-struct Wrong<'f> {
+struct AccountFormErrors<'f> {
     /// What was typed about zone and looks.
-    typed: Option<&'f Form>,
+    submitted: Option<&'f FormData>,
     zone: Option<String>,
     password: Option<&'static str>,
 }
 
 /// The page.
-pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
-    Ok(page(visit, Wrong::default())?.into())
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(visit, AccountFormErrors::default())?.into())
 }
 
 /// Whose account it is, and the session.
-pub(super) fn whose(visit: &Visit) -> Result<(&Arc<User>, Option<SessionId>), Trouble> {
+pub(super) fn own_account(visit: &PageRequest) -> Result<(&Arc<User>, Option<SessionId>), PageError> {
     let text = "This server runs without sign-in, so nobody has an account. Start it with --auth password to give people accounts.";
-    let person = visit.viewer.person.as_ref().ok_or_else(|| Trouble::new(Fault::NotFound, "No accounts", text))?;
+    let person = visit.viewer.signed_in.as_ref().ok_or_else(|| PageError::new(HttpError::NotFound, "No accounts", text))?;
     Ok((&person.user, person.session.as_ref().map(|session| session.id)))
 }
 
-fn page(visit: &Visit, wrong: Wrong<'_>) -> Result<Html, Trouble> {
-    let (user, this) = whose(visit)?;
+fn render_page(visit: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<HtmlPage, PageError> {
+    let (user, this) = own_account(visit)?;
     let is_refused = wrong.zone.is_some() || wrong.password.is_some();
-    let own = |field: &str, stored: &str| wrong.typed.map_or_else(|| stored.to_owned(), |typed| typed.get(field).to_owned());
-    let taste = wrong.typed.map_or_else(|| user.taste.clone(), |typed| taste(typed, &user.taste));
+    let own = |field: &str, stored: &str| wrong.submitted.map_or_else(|| stored.to_owned(), |typed| typed.get(field).to_owned());
+    let taste = wrong.submitted.map_or_else(|| user.preferences.clone(), |typed| parse_preferences(typed, &user.preferences));
     let mut sessions: Vec<_> = visit.handle().with_state(|state| state.users.sessions_of(user.id, visit.now).cloned().collect());
-    sessions.sort_unstable_by_key(|session| std::cmp::Reverse((Some(session.id) == this, session.seen)));
-    let account = Account {
-        frame: visit.frame("Account"),
-        own: visit.link(&Page::Account()),
+    sessions.sort_unstable_by_key(|session| std::cmp::Reverse((Some(session.id) == this, session.last_used)));
+    let account = AccountPage {
+        frame: visit.layout("Account"),
+        own: visit.page_url(&Page::Account()),
         name: user.name.as_str().into(),
-        user_page: user.grant.is_owner().then(|| visit.link(&Page::User(user.uuid))),
+        user_page: user.grant.is_owner().then(|| visit.page_url(&Page::User(user.uuid))),
         zone: own("zone", visit.viewer.zone.name()),
         zone_is_wrong: wrong.zone,
         themes: Theme::ALL.map(|theme| (theme.name(), theme == taste.theme)),
         shortcuts: taste.shortcuts,
-        orders: orders(taste.list.order),
-        sizes: ListTaste::SIZES.map(|size| (size, size == taste.list.rows)),
-        totp: visit.link(&Page::AccountTotp()),
-        recovery_codes: user.second.as_ref().map(|second| second.recovery.len()),
-        asks_password: asks_password(visit),
+        orders: sort_options(taste.list.order),
+        sizes: ListPreferences::PAGE_SIZES.map(|size| (size, size == taste.list.page_size)),
+        totp: visit.page_url(&Page::AccountTotp()),
+        recovery_codes: user.second_factor.as_ref().map(|second| second.recovery_hashes.len()),
+        asks_password: needs_password(visit),
         password_is_wrong: wrong.password,
         has_password: user.password.is_some(),
-        sessions: sessions.iter().map(|session| row(visit, session, this)).collect(),
+        sessions: sessions.iter().map(|session| session_row(visit, session, this)).collect(),
     };
-    let html = Html::of(&account);
-    Ok(if is_refused { html.refused() } else { html })
+    let html = HtmlPage::from_template(&account);
+    Ok(if is_refused { html.with_invalid_form() } else { html })
 }
 
 /// What lists may be sorted by: value, words, whether it is so.
-fn orders(chosen: Order) -> Vec<(String, &'static str, bool)> {
+fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
     let words = |by| match by {
         By::Status => "the most urgent first",
         By::Name => "name",
@@ -114,48 +114,53 @@ fn orders(chosen: Order) -> Vec<(String, &'static str, bool)> {
         By::Next => "next ping",
         By::Created => "the oldest first",
     };
-    let mut orders: Vec<_> = By::ALL.map(|by| Order { by, is_reversed: false }).into();
+    let mut orders: Vec<_> = By::ALL.map(|by| SortOrder { by, is_reversed: false }).into();
     // The opposite of one is chosen in the list itself, and stays.
     orders.extend(Some(chosen).filter(|order| order.is_reversed));
-    let words = |order: Order| if order.is_reversed { "as in the list now" } else { words(order.by) };
+    let words = |order: SortOrder| if order.is_reversed { "as in the list now" } else { words(order.by) };
     orders.into_iter().map(|order| (order.name(), words(order), order == chosen)).collect()
 }
 
 /// How pages are to look, as a form says it; its zone is another matter.
-fn taste(typed: &Form, before: &Taste) -> Taste {
+fn parse_preferences(typed: &FormData, before: &UserPreferences) -> UserPreferences {
     let theme = Theme::parse(typed.get("theme")).unwrap_or(before.theme);
-    Taste { zone: before.zone.clone(), theme, shortcuts: typed.has("shortcuts"), list: list_taste(typed, before.list) }
+    UserPreferences {
+        zone: before.zone.clone(),
+        theme,
+        shortcuts: typed.has("shortcuts"),
+        list: parse_list_preferences(typed, before.list),
+    }
 }
 
 /// How lists are to be shown, as far as a form says it.
-fn list_taste(typed: &Form, before: ListTaste) -> ListTaste {
-    let order = Order::parse(typed.get("sort")).unwrap_or(before.order);
-    ListTaste { order, rows: ListTaste::parse_rows(typed.get("rows")).unwrap_or(before.rows) }
+fn parse_list_preferences(typed: &FormData, before: ListPreferences) -> ListPreferences {
+    let order = SortOrder::parse(typed.get("sort")).unwrap_or(before.order);
+    ListPreferences { order, page_size: ListPreferences::parse_page_size(typed.get("rows")).unwrap_or(before.page_size) }
 }
 
 /// Remembers how a list was sorted and how many rows it had.
-pub(super) async fn remember(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
-    let (user, by) = whose(visit)?;
-    let list = list_taste(typed, user.taste.list);
-    if list != user.taste.list {
-        let taste = Some(Taste { list, ..user.taste.clone() });
-        manage::user::set(visit.handle(), user.id, UserChanges { taste, ..UserChanges::default() }, by).await?;
+pub(super) async fn save_list_preferences(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+    let (user, by) = own_account(visit)?;
+    let list = parse_list_preferences(typed, user.preferences.list);
+    if list != user.preferences.list {
+        let taste = Some(UserPreferences { list, ..user.preferences.clone() });
+        manage::user::update(visit.handle(), user.id, UserChanges { preferences: taste, ..UserChanges::default() }, by).await?;
     }
-    Ok(Done::Go(Page::Account(), Notice::of("saved")))
+    Ok(PageResponse::Redirect(Page::Account(), FlashMessage::from_code("saved")))
 }
 
-fn row(visit: &Visit, session: &Session, this: Option<SessionId>) -> SessionRow {
-    SessionRow {
+fn session_row(visit: &PageRequest, session: &Session, this: Option<SessionId>) -> BrowserSessionRow {
+    BrowserSessionRow {
         id: session.id.0,
-        browser: browser(&session.agent),
+        browser: browser_name(&session.user_agent),
         address: session.address,
-        seen: When::of(session.seen, &visit.times()),
+        seen: DisplayTime::relative(session.last_used, &visit.time_formatter()),
         is_this: this == Some(session.id),
     }
 }
 
 /// What people call a browser, as far as its own name for itself says.
-fn browser(agent: &str) -> String {
+fn browser_name(agent: &str) -> String {
     let first = |words: &[(&str, &'static str)]| words.iter().find(|(part, _)| agent.contains(part)).map(|(_, word)| *word);
     let name = first(&[("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari")]);
     let system = first(&[
@@ -175,47 +180,47 @@ fn browser(agent: &str) -> String {
 }
 
 /// Saves zone and looks. A name is an identity that proxies and files refer to, so nobody changes it here.
-pub(super) async fn save(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
-    let (user, by) = whose(visit)?;
+pub(super) async fn save_preferences(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+    let (user, by) = own_account(visit)?;
     let zone = match Timezone::parse(typed.get("zone").trim()) {
         Ok(zone) => zone,
         Err(error) => {
-            let wrong = Wrong { typed: Some(typed), zone: Some(error.to_string()), ..Wrong::default() };
-            return Ok(page(visit, wrong)?.into());
+            let wrong = AccountFormErrors { submitted: Some(typed), zone: Some(error.to_string()), ..AccountFormErrors::default() };
+            return Ok(render_page(visit, wrong)?.into());
         }
     };
-    let taste = Some(Taste { zone: Some(zone), ..taste(typed, &user.taste) });
-    manage::user::set(visit.handle(), user.id, UserChanges { taste, ..UserChanges::default() }, by).await?;
-    Ok(Done::Go(Page::Account(), Notice::of("saved")))
+    let taste = Some(UserPreferences { zone: Some(zone), ..parse_preferences(typed, &user.preferences) });
+    manage::user::update(visit.handle(), user.id, UserChanges { preferences: taste, ..UserChanges::default() }, by).await?;
+    Ok(PageResponse::Redirect(Page::Account(), FlashMessage::from_code("saved")))
 }
 
 /// Sets another password.
-pub(super) async fn set_password(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
-    let (user, by) = whose(visit)?;
-    let refused = |reason| Ok(page(visit, Wrong { password: Some(reason), ..Wrong::default() })?.into());
+pub(super) async fn set_password(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+    let (user, by) = own_account(visit)?;
+    let refused = |reason| Ok(render_page(visit, AccountFormErrors { password: Some(reason), ..AccountFormErrors::default() })?.into());
     let password = match Password::parse(typed.get("new"), &user.name) {
         Ok(password) => password,
         Err(reason) => return refused(reason),
     };
-    if !is_confirmed(visit, typed.get("password")).await? {
+    if !has_confirmed_password(visit, typed.get("password")).await? {
         return refused("the password that you have now is another one");
     }
-    let password = Some(visit.site.hashing.hash(password).await?);
-    manage::user::set(visit.handle(), user.id, UserChanges { password, ..UserChanges::default() }, by).await?;
-    tracing::info!(user = user.name.as_str(), address = %visit.came.client.addr, "changed their password");
-    Ok(remain_known(visit, user, Page::Account(), "password"))
+    let password = Some(visit.dashboard.password_hasher.hash(password).await?);
+    manage::user::update(visit.handle(), user.id, UserChanges { password, ..UserChanges::default() }, by).await?;
+    tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "changed their password");
+    Ok(redirect_with_new_mark(visit, user, Page::Account(), "password"))
 }
 
 /// Ends one session, or all but this one.
-pub(super) async fn sign_out(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
-    let (user, this) = whose(visit)?;
+pub(super) async fn end_sessions(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+    let (user, this) = own_account(visit)?;
     let which = match typed.get("session").parse() {
-        Ok(id) => Closing::One(SessionId(id)),
-        Err(_) => this.map_or(Closing::All, Closing::AllBut),
+        Ok(id) => SessionSelection::One(SessionId(id)),
+        Err(_) => this.map_or(SessionSelection::All, SessionSelection::AllBut),
     };
-    manage::user::sign_out(visit.handle(), user.id, which).await?;
-    tracing::info!(user = user.name.as_str(), address = %visit.came.client.addr, "ended {}", which.in_words());
-    Ok(remain_known(visit, user, Page::Account(), "signed-out"))
+    manage::user::end_sessions(visit.handle(), user.id, which).await?;
+    tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "ended {}", which.description());
+    Ok(redirect_with_new_mark(visit, user, Page::Account(), "signed-out"))
 }
 
 #[cfg(test)]
@@ -241,7 +246,7 @@ mod tests {
             ("curl/8.5.0", "curl/8.5.0"),
             ("", "unknown browser"),
         ] {
-            assert_eq!(browser(agent), wanted, "{agent}");
+            assert_eq!(browser_name(agent), wanted, "{agent}");
         }
     }
 }

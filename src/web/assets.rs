@@ -60,7 +60,7 @@ files! {
 }
 
 /// The directory of the files in URLs, without a slash at its beginning and with one at its end.
-static DIRECTORY: LazyLock<String> = LazyLock::new(|| {
+static ASSET_DIRECTORY: LazyLock<String> = LazyLock::new(|| {
     let mut all = Sha256::new();
     for file in FILES {
         all.update(file.name);
@@ -71,10 +71,10 @@ static DIRECTORY: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The files as they are sent, and the same for whoever takes gzip; made once.
-static SENT: LazyLock<Vec<(Bytes, Bytes)>> = LazyLock::new(|| {
+static ASSET_BODIES: LazyLock<Vec<(Bytes, Bytes)>> = LazyLock::new(|| {
     let sent = |file: &File| {
-        let content = if file.kind == JS { lean(file.content) } else { Bytes::from_static(file.content) };
-        let zipped = zipped(&content, Compression::best());
+        let content = if file.kind == JS { minify_script(file.content) } else { Bytes::from_static(file.content) };
+        let zipped = gzip(&content, Compression::best());
         (content, zipped.into())
     };
     FILES.iter().map(sent).collect()
@@ -82,33 +82,33 @@ static SENT: LazyLock<Vec<(Bytes, Bytes)>> = LazyLock::new(|| {
 
 /// A script without the lines and the indentation that are for those who read it. No text in a script goes on in another line: a test of
 /// this file checks it.
-fn lean(script: &[u8]) -> Bytes {
+fn minify_script(script: &[u8]) -> Bytes {
     let lines = script.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
     let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with(b"//")).collect();
     lines.join(&b"\n"[..]).into()
 }
 
 /// The file of a path, which has no slash at its beginning.
-pub(super) fn find(path: &str) -> Option<&'static File> {
-    let name = path.strip_prefix(DIRECTORY.as_str())?;
+pub(super) fn find_asset(path: &str) -> Option<&'static File> {
+    let name = path.strip_prefix(ASSET_DIRECTORY.as_str())?;
     FILES.iter().find(|file| file.name == name)
 }
 
 /// The path of a file, without a slash at its beginning.
-pub(super) fn path(name: &str) -> String {
-    format!("{}{name}", *DIRECTORY)
+pub(super) fn asset_path(name: &str) -> String {
+    format!("{}{name}", *ASSET_DIRECTORY)
 }
 
 impl File {
     /// Its content, and the same for whoever takes gzip.
-    pub(super) fn sent(&self) -> (Bytes, Bytes) {
+    pub(super) fn bodies(&self) -> (Bytes, Bytes) {
         let at = FILES.iter().position(|file| file == self);
-        at.and_then(|at| SENT.get(at)).cloned().unwrap_or_default()
+        at.and_then(|at| ASSET_BODIES.get(at)).cloned().unwrap_or_default()
     }
 }
 
 /// Bytes in gzip (RFC 1952).
-pub(super) fn zipped(bytes: &[u8], level: Compression) -> Vec<u8> {
+pub(super) fn gzip(bytes: &[u8], level: Compression) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), level);
     // Writing to memory does not fail.
     let _ = encoder.write_all(bytes);
@@ -129,9 +129,9 @@ mod tests {
         names.sort_unstable();
         assert_eq!(FILES.iter().map(|file| file.name).collect::<Vec<_>>(), names);
         for file in FILES {
-            assert_eq!(find(&path(file.name)), Some(file));
+            assert_eq!(find_asset(&asset_path(file.name)), Some(file));
             let mut content = Vec::new();
-            let (sent, zipped) = file.sent();
+            let (sent, zipped) = file.bodies();
             flate2::read::GzDecoder::new(&*zipped).read_to_end(&mut content).unwrap();
             assert_eq!(content, sent, "{}", file.name);
             let is_script = file.name.ends_with(".js");
@@ -141,7 +141,7 @@ mod tests {
             assert_eq!(text.lines().find(goes_on).filter(|_| is_script), None, "{}", file.name);
         }
         for path in ["static/app.css", "static/00000000/app.css", "static//app.css", "app.css"] {
-            assert_eq!(find(path), None, "{path}");
+            assert_eq!(find_asset(path), None, "{path}");
         }
     }
 }

@@ -6,69 +6,70 @@ use std::sync::LazyLock;
 use askama::Template;
 use pulldown_cmark::{Alignment, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
-use super::answer::{Done, Html};
-use super::error::Trouble;
-use super::frame::Frame;
-use super::route::{Link, Page};
-use super::visit::Visit;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_request::PageRequest;
+use super::page_routes::{Page, PageLink};
 use crate::docs::{CHAPTERS, Chapter};
 use crate::wire::request::BaseUrl;
 
 #[derive(Template)]
 #[template(path = "chapters.html", config = "src/web/askama.toml")]
-struct Contents {
-    frame: Frame,
+struct ChapterListPage {
+    frame: Layout,
     chapters: &'static [Chapter],
 }
 
 #[derive(Template)]
 #[template(path = "chapter.html", config = "src/web/askama.toml")]
-struct OnePage {
-    frame: Frame,
+struct ChapterPage {
+    frame: Layout,
     chapters: &'static [Chapter],
     chapter: &'static Chapter,
-    sections: Vec<Section>,
-    text: Written,
+    sections: Vec<ChapterSection>,
+    text: ChapterHtml,
 }
 
 /// A section of a chapter.
-struct Section {
+struct ChapterSection {
     id: String,
     title: String,
 }
 
 /// What this room has written of a chapter. The chapters are a part of the program, and what looks like HTML in them is text.
-struct Written(String);
+struct ChapterHtml(String);
 
-impl fmt::Display for Written {
+impl fmt::Display for ChapterHtml {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl askama::filters::HtmlSafe for Written {}
+impl askama::filters::HtmlSafe for ChapterHtml {}
 
 /// The chapters as they were parsed; once.
-static PARSED: LazyLock<Vec<Vec<Event<'static>>>> = LazyLock::new(|| CHAPTERS.iter().map(|chapter| parsed(chapter.text)).collect());
+static PARSED_CHAPTERS: LazyLock<Vec<Vec<Event<'static>>>> =
+    LazyLock::new(|| CHAPTERS.iter().map(|chapter| parse_chapter(chapter.text)).collect());
 
 /// The list of chapters.
-pub(super) fn show_all(visit: &Visit) -> Result<Done, Trouble> {
-    Ok(Html::of(&Contents { frame: visit.frame("Documentation"), chapters: CHAPTERS }).into())
+pub(super) fn show_list(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(HtmlPage::from_template(&ChapterListPage { frame: visit.layout("Documentation"), chapters: CHAPTERS }).into())
 }
 
 /// A chapter.
-pub(super) fn show(visit: &Visit, chapter: &'static Chapter) -> Result<Done, Trouble> {
+pub(super) fn show(visit: &PageRequest, chapter: &'static Chapter) -> Result<PageResponse, PageError> {
     let at = CHAPTERS.iter().position(|one| one == chapter);
-    let events = at.and_then(|at| PARSED.get(at)).map(Vec::as_slice).unwrap_or_default();
-    let (text, frame) = (written(events, visit.base_url()), visit.frame(chapter.title));
-    Ok(Html::of(&OnePage { frame, chapters: CHAPTERS, chapter, sections: sections(events), text }).into())
+    let events = at.and_then(|at| PARSED_CHAPTERS.get(at)).map(Vec::as_slice).unwrap_or_default();
+    let (text, frame) = (render_chapter(events, visit.base_url()), visit.layout(chapter.title));
+    Ok(HtmlPage::from_template(&ChapterPage { frame, chapters: CHAPTERS, chapter, sections: list_sections(events), text }).into())
 }
 
 /// What a chapter says, with a name for each heading, without styles of its own, and with what looks like HTML as text.
-fn parsed(text: &'static str) -> Vec<Event<'static>> {
+fn parse_chapter(text: &'static str) -> Vec<Event<'static>> {
     let mut events: Vec<_> = Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH).collect();
     for at in 0..events.len() {
-        let id = matches!(events.get(at), Some(Event::Start(Tag::Heading { .. }))).then(|| id_of(&title_at(&events, at)));
+        let id = matches!(events.get(at), Some(Event::Start(Tag::Heading { .. }))).then(|| heading_id(&heading_text(&events, at)));
         let Some(event) = events.get_mut(at) else { break };
         match event {
             Event::Start(Tag::Heading { id: own, .. }) => *own = id.map(CowStr::from),
@@ -81,7 +82,7 @@ fn parsed(text: &'static str) -> Vec<Event<'static>> {
 }
 
 /// The words of the heading that begins there.
-fn title_at(events: &[Event<'_>], at: usize) -> String {
+fn heading_text(events: &[Event<'_>], at: usize) -> String {
     let within = events.iter().skip(at).take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
     let words = within.filter_map(|event| match event {
         Event::Text(text) | Event::Code(text) => Some(&**text),
@@ -91,15 +92,15 @@ fn title_at(events: &[Event<'_>], at: usize) -> String {
 }
 
 /// The name of a heading in URLs, as it is made wherever the files are read.
-fn id_of(title: &str) -> String {
+fn heading_id(title: &str) -> String {
     let kept = title.to_lowercase();
     kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-fn sections(events: &[Event<'_>]) -> Vec<Section> {
+fn list_sections(events: &[Event<'_>]) -> Vec<ChapterSection> {
     let heading = |(at, event): (usize, &Event<'_>)| match event {
         Event::Start(Tag::Heading { level: HeadingLevel::H2, id: Some(id), .. }) => {
-            Some(Section { id: id.to_string(), title: title_at(events, at) })
+            Some(ChapterSection { id: id.to_string(), title: heading_text(events, at) })
         }
         _ => None,
     };
@@ -107,11 +108,11 @@ fn sections(events: &[Event<'_>]) -> Vec<Section> {
 }
 
 /// Writes a chapter. Links between files lead to pages; what lies elsewhere in the repository is named, and no link.
-fn written(events: &[Event<'static>], base: &BaseUrl) -> Written {
+fn render_chapter(events: &[Event<'static>], base: &BaseUrl) -> ChapterHtml {
     let mut is_left_out = false;
     let events = events.iter().filter_map(|event| match event {
         Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
-            let url = target(dest_url, base);
+            let url = resolve_link(dest_url, base);
             is_left_out = url.is_none();
             let url = url?.into();
             Some(Event::Start(Tag::Link { link_type: *link_type, dest_url: url, title: title.clone(), id: id.clone() }))
@@ -124,18 +125,18 @@ fn written(events: &[Event<'static>], base: &BaseUrl) -> Written {
     let mut text = String::new();
     html::push_html(&mut text, events);
     // A table may be wider than a phone.
-    Written(text.replace("<table>", "<div class=\"wide\" tabindex=\"0\"><table>").replace("</table>", "</table></div>"))
+    ChapterHtml(text.replace("<table>", "<div class=\"wide\" tabindex=\"0\"><table>").replace("</table>", "</table></div>"))
 }
 
 /// Where a link of a chapter leads.
-fn target(url: &str, base: &BaseUrl) -> Option<String> {
+fn resolve_link(url: &str, base: &BaseUrl) -> Option<String> {
     if url.starts_with('#') || url.starts_with("https://") {
         return Some(url.to_owned());
     }
     let (file, place) = url.split_once('#').map_or((url, String::new()), |(file, place)| (file, format!("#{place}")));
     let slug = file.strip_suffix(".md")?;
     let chapter = CHAPTERS.iter().find(|chapter| chapter.slug == slug)?;
-    Some(format!("{}{place}", Link { base, page: &Page::Chapter(chapter) }))
+    Some(format!("{}{place}", PageLink { base_url: base, page: &Page::Chapter(chapter) }))
 }
 
 #[cfg(test)]
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     fn page(chapter: &Chapter) -> String {
-        written(&parsed(chapter.text), &"http://h/sub".parse().unwrap()).0
+        render_chapter(&parse_chapter(chapter.text), &"http://h/sub".parse().unwrap()).0
     }
 
     #[test]
@@ -156,7 +157,10 @@ mod tests {
             }
         }
         assert_eq!(
-            written(&parsed("a <b onclick=x>b</b>\n\n<script>1</script>\n"), &"http://h".parse().unwrap()).0.matches("&lt;").count(),
+            render_chapter(&parse_chapter("a <b onclick=x>b</b>\n\n<script>1</script>\n"), &"http://h".parse().unwrap())
+                .0
+                .matches("&lt;")
+                .count(),
             4
         );
     }

@@ -2,45 +2,45 @@
 
 mod actions;
 mod cloaked;
-mod detail;
+mod delete;
 mod edit;
-mod entries;
-mod fields;
+mod form_fields;
 mod history;
+mod keyword_preview;
 mod log;
-mod matches;
-mod one_ping;
-mod parents;
+mod log_entries;
+mod notifications;
+mod overview;
+mod parent_names;
+mod ping_details;
 mod plot;
-mod preview;
-mod remove;
-mod told;
+mod schedule_preview;
 
-use super::error::Trouble;
-use super::route::Page;
-use super::visit::Visit;
-use crate::channel::words;
+use super::page_error::PageError;
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use crate::channel::alert_text;
 use crate::domain::check::Check;
 use crate::domain::flip::Flip;
-use crate::domain::moment::Moment;
+use crate::domain::formatting::TimeFormatter;
+use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
-use crate::domain::uptime::MOST_FLIPS;
-use crate::domain::words::Times;
+use crate::domain::uptime::MAX_FLIPS;
 
 pub(super) use actions::{copy, pause, ping, resume, set_channels, set_zone};
-pub(super) use cloaked::find;
-pub(super) use detail::show as show_detail;
-pub(super) use edit::{add, save, show_add, show_edit};
+pub(super) use cloaked::redirect_from_key;
+pub(super) use delete::{delete_check, show as show_remove};
+pub(super) use edit::{show_add, show_edit, submit_new_check, update_check};
 pub(super) use log::show as show_log;
-pub(super) use one_ping::{body as show_body, show as show_ping};
-pub(super) use preview::show as show_preview;
-pub(super) use remove::{remove, show as show_remove};
+pub(super) use overview::show as show_detail;
+pub(super) use ping_details::{download_body as show_body, show as show_ping};
+pub(super) use schedule_preview::show as show_preview;
 
 /// Months beside that of now whose flips are kept.
 const FLIP_MONTHS: i64 = 2;
 
 /// What stands at the top of each page of a check.
-struct Top {
+struct CheckHeader {
     name: String,
     /// The list of its project.
     list: String,
@@ -48,30 +48,30 @@ struct Top {
     here: String,
 }
 
-impl Top {
-    fn of(visit: &Visit) -> Result<Self, Trouble> {
+impl CheckHeader {
+    fn new(visit: &PageRequest) -> Result<Self, PageError> {
         let check = visit.check()?;
         Ok(Self {
-            name: words::name(&check.settings),
-            list: visit.back().list(&visit.link(&Page::Checks(visit.project()?.uuid))),
-            here: visit.onward(&Page::Check(check.uuid)),
+            name: alert_text::check_display_name(&check.settings),
+            list: visit.list_return().list_url(&visit.page_url(&Page::Checks(visit.project()?.uuid))),
+            here: visit.page_url_with_return(&Page::Check(check.uuid)),
         })
     }
 }
 
 /// The zone in which times of a check are told: that of its schedule, or the viewer's.
-fn zone_of<'a>(check: &'a Check, visit: &'a Visit) -> &'a Timezone {
+fn display_zone<'a>(check: &'a Check, visit: &'a PageRequest) -> &'a Timezone {
     if check.settings.schedule.is_some() { &check.settings.tz } else { &visit.viewer.zone }
 }
 
 /// The clock by which a check is told about.
-fn times_of<'a>(check: &'a Check, visit: &'a Visit) -> Times<'a> {
-    Times { now: visit.now, zone: zone_of(check, visit) }
+fn check_time_formatter<'a>(check: &'a Check, visit: &'a PageRequest) -> TimeFormatter<'a> {
+    TimeFormatter { now: visit.now, zone: display_zone(check, visit) }
 }
 
 /// The flips of a check that pages show, newest first.
-fn flips(visit: &Visit, check: &Check) -> Result<Vec<Flip>, Trouble> {
+fn recent_flips(visit: &PageRequest, check: &Check) -> Result<Vec<Flip>, PageError> {
     // The first of a month begins up to half a day earlier in some zones.
-    let from: Moment = visit.now.start_of_month(FLIP_MONTHS).plus_secs(-86_400);
-    Ok(visit.handle().newest_flips(check, from, MOST_FLIPS)?)
+    let from: Timestamp = visit.now.start_of_month(FLIP_MONTHS).plus_secs(-86_400);
+    Ok(visit.handle().newest_flips(check, from, MAX_FLIPS)?)
 }

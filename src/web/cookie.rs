@@ -7,23 +7,23 @@ use crate::domain::user::session::Session;
 use crate::wire::browser_mark;
 
 /// Seconds for which a browser keeps a cookie. When its session ends is decided here, and not there.
-const KEPT_SECS: u32 = 180 * 86_400;
+const COOKIE_MAX_AGE_SECS: u32 = 180 * 86_400;
 /// Cookies of our name that are looked at in one request.
-const MOST_COOKIES: usize = 4;
+const MAX_COOKIES: usize = 4;
 
 /// How cookies are to be set and read: by the scheme by which the request came, and the path under which the service is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Jar<'a> {
+pub(super) struct CookieJar<'a> {
     /// It came by TLS, as far as the browser is concerned.
     pub(super) is_secure: bool,
     /// The path of the base URL, without a slash at its end.
     pub(super) base_path: &'a str,
 }
 
-impl Jar<'_> {
+impl CookieJar<'_> {
     /// The prefixes keep other hosts, and plain HTTP, from setting a cookie of this name (RFC 6265bis, section 4.1.3). Browsers take neither
     /// of them by plain HTTP.
-    fn name(self) -> &'static str {
+    fn session_cookie_name(self) -> &'static str {
         match (self.is_secure, self.base_path.is_empty()) {
             (true, true) => "__Host-overdue",
             (true, false) => "__Secure-overdue",
@@ -32,7 +32,7 @@ impl Jar<'_> {
     }
 
     /// The name of the cookie that holds the mark of a browser.
-    fn mark_name(self) -> &'static str {
+    fn mark_cookie_name(self) -> &'static str {
         match (self.is_secure, self.base_path.is_empty()) {
             (true, true) => "__Host-overdue-known",
             (true, false) => "__Secure-overdue-known",
@@ -41,32 +41,32 @@ impl Jar<'_> {
     }
 
     /// What may be the mark of a browser in which somebody has signed in before.
-    pub(super) fn mark(self, headers: &HeaderMap) -> Option<&str> {
-        values(headers, self.mark_name()).find(|mark| mark.len() == browser_mark::LENGTH)
+    pub(super) fn browser_mark(self, headers: &HeaderMap) -> Option<&str> {
+        cookie_values(headers, self.mark_cookie_name()).find(|mark| mark.len() == browser_mark::MARK_LENGTH)
     }
 
     /// What gives a browser this mark. Signing out does not take it away.
     pub(super) fn set_mark(self, mark: &str) -> String {
-        self.written(self.mark_name(), mark, KEPT_SECS)
+        self.format_cookie(self.mark_cookie_name(), mark, COOKIE_MAX_AGE_SECS)
     }
 
     /// The hashes of what may be the token of a session.
-    pub(super) fn tokens(self, headers: &HeaderMap) -> impl Iterator<Item = KeyHash> {
-        let tokens = values(headers, self.name()).filter(|token| token.len() == Session::TOKEN_LENGTH);
-        tokens.take(MOST_COOKIES).map(|token| KeyHash::of(token.as_bytes()))
+    pub(super) fn session_token_hashes(self, headers: &HeaderMap) -> impl Iterator<Item = KeyHash> {
+        let tokens = cookie_values(headers, self.session_cookie_name()).filter(|token| token.len() == Session::TOKEN_LENGTH);
+        tokens.take(MAX_COOKIES).map(|token| KeyHash::of_key(token.as_bytes()))
     }
 
     /// What gives a browser this token.
-    pub(super) fn set(self, token: &str) -> String {
-        self.written(self.name(), token, KEPT_SECS)
+    pub(super) fn set_session(self, token: &str) -> String {
+        self.format_cookie(self.session_cookie_name(), token, COOKIE_MAX_AGE_SECS)
     }
 
     /// What takes it away.
-    pub(super) fn clear(self) -> String {
-        self.written(self.name(), "", 0)
+    pub(super) fn clear_session(self) -> String {
+        self.format_cookie(self.session_cookie_name(), "", 0)
     }
 
-    fn written(self, name: &str, value: &str, secs: u32) -> String {
+    fn format_cookie(self, name: &str, value: &str, secs: u32) -> String {
         let path = if self.base_path.is_empty() { "/" } else { self.base_path };
         let secure = if self.is_secure { "; Secure" } else { "" };
         format!("{name}={value}; Path={path}; Max-Age={secs}; HttpOnly; SameSite=Lax{secure}")
@@ -74,7 +74,7 @@ impl Jar<'_> {
 }
 
 /// The values of the cookies of this name, in order.
-fn values<'h>(headers: &'h HeaderMap, name: &'static str) -> impl Iterator<Item = &'h str> + use<'h> {
+fn cookie_values<'h>(headers: &'h HeaderMap, name: &'static str) -> impl Iterator<Item = &'h str> + use<'h> {
     let pairs = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(';'));
     pairs.filter_map(move |pair| pair.trim().split_once('=').filter(|(own, _)| *own == name)).map(|(_, value)| value)
 }
@@ -93,25 +93,28 @@ mod tests {
             (true, "", "__Host-overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure"),
             (true, "/a/b", "__Secure-overdue=T; Path=/a/b; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure"),
         ] {
-            assert_eq!(Jar { is_secure, base_path }.set("T"), wanted);
+            assert_eq!(CookieJar { is_secure, base_path }.set_session("T"), wanted);
         }
-        assert_eq!(Jar { is_secure: true, base_path: "" }.clear(), "__Host-overdue=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure");
+        assert_eq!(
+            CookieJar { is_secure: true, base_path: "" }.clear_session(),
+            "__Host-overdue=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure"
+        );
     }
 
     #[test]
     fn the_mark_of_a_browser_is_a_cookie_of_its_own() {
-        let mark = "m".repeat(browser_mark::LENGTH);
+        let mark = "m".repeat(browser_mark::MARK_LENGTH);
         for (is_secure, base_path, name) in
             [(false, "", "overdue-known"), (true, "", "__Host-overdue-known"), (true, "/a", "__Secure-overdue-known")]
         {
-            let jar = Jar { is_secure, base_path };
+            let jar = CookieJar { is_secure, base_path };
             assert!(jar.set_mark(&mark).starts_with(&format!("{name}={mark}; Path=/")), "{name}");
             for (line, is_found) in
                 [(format!("a=1; {name}={mark}"), true), (format!("{name}=short"), false), (format!("x{name}={mark}"), false)]
             {
                 let headers = HeaderMap::from_iter([(COOKIE, line.parse().unwrap())]);
-                assert_eq!(jar.mark(&headers), is_found.then_some(mark.as_str()), "{line}");
-                assert_eq!(jar.tokens(&headers).count(), 0);
+                assert_eq!(jar.browser_mark(&headers), is_found.then_some(mark.as_str()), "{line}");
+                assert_eq!(jar.session_token_hashes(&headers).count(), 0);
             }
         }
     }
@@ -123,9 +126,9 @@ mod tests {
             for line in lines {
                 headers.append(COOKIE, line.parse().unwrap());
             }
-            Jar { is_secure, base_path: "" }.tokens(&headers).collect::<Vec<_>>()
+            CookieJar { is_secure, base_path: "" }.session_token_hashes(&headers).collect::<Vec<_>>()
         };
-        let hash = KeyHash::of(TOKEN.as_bytes());
+        let hash = KeyHash::of_key(TOKEN.as_bytes());
         let (plain, secure) = (format!("overdue={TOKEN}"), format!("__Host-overdue={TOKEN}"));
         assert_eq!(found(false, &[&plain]), [hash]);
         assert_eq!(found(false, &[&format!("a=1; {plain} ;b")]), [hash]);
@@ -138,6 +141,6 @@ mod tests {
             assert_eq!(found(false, &[line]), [], "{line}");
         }
         let many = vec![plain.as_str(); 99].join(";");
-        assert_eq!(found(false, &[&many]).len(), MOST_COOKIES);
+        assert_eq!(found(false, &[&many]).len(), MAX_COOKIES);
     }
 }

@@ -2,7 +2,7 @@
 
 /// Where a check can be pinged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Address<'a> {
+pub(crate) struct PingAddress<'a> {
     /// The ping URL, without anything after it.
     pub(crate) url: &'a str,
     /// The address for mails, if they are taken.
@@ -24,7 +24,7 @@ pub(crate) struct Snippet {
 
 /// All ways to report, the usual one first. URLs of checks are made of letters, digits and `:/._-?=%[]`, so none needs quoting beyond
 /// quotation marks.
-pub(crate) fn snippets(address: Address<'_>) -> Vec<Snippet> {
+pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
     let url = address.url;
     let mut snippets = vec![
         Snippet {
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn each_names_the_check_and_bounds_its_time() {
-        let all = snippets(Address { url: URL, mail: Some("6f3a1c1e-0000-4000-8000-000000000001@ping.example.org") });
+        let all = build_snippets(PingAddress { url: URL, mail: Some("6f3a1c1e-0000-4000-8000-000000000001@ping.example.org") });
         assert_eq!(all.len(), 7);
         for snippet in &all {
             assert!(snippet.text.contains("6f3a1c1e-0000-4000-8000-000000000001"), "{}", snippet.title);
@@ -122,9 +122,9 @@ mod tests {
             assert!(is_bounded, "{}", snippet.title);
             assert!(!snippet.text.contains("  \n") && !snippet.text.ends_with('\n'), "{}", snippet.title);
         }
-        let without = snippets(Address { url: URL, mail: None });
+        let without = build_snippets(PingAddress { url: URL, mail: None });
         assert!(without.iter().all(|snippet| snippet.id != "mail"));
-        let percent = snippets(Address { url: "http://h/a%20b/ping/k/s", mail: None });
+        let percent = build_snippets(PingAddress { url: "http://h/a%20b/ping/k/s", mail: None });
         for (id, text) in [("systemd", "/a%%20b/"), ("crontab", "/a\\%20b/"), ("curl", "/a%20b/")] {
             assert!(percent.iter().find(|snippet| snippet.id == id).unwrap().text.contains(text), "{id}");
         }
@@ -133,7 +133,7 @@ mod tests {
     /// What the shell itself says of the syntax. It runs nothing.
     #[test]
     fn shells_can_read_what_is_for_them() {
-        for snippet in snippets(Address { url: URL, mail: None }) {
+        for snippet in build_snippets(PingAddress { url: URL, mail: None }) {
             if matches!(snippet.id, "curl" | "shell" | "crontab") {
                 let read = Command::new("sh").args(["-n", "-c", &snippet.text]).output().unwrap();
                 assert!(read.status.success(), "{}: {}", snippet.id, String::from_utf8_lossy(&read.stderr));

@@ -7,27 +7,27 @@ use std::time::Duration;
 
 use askama::Template;
 
-use super::answer::{Done, Html};
-use super::error::Trouble;
-use super::form::Form;
-use super::frame::Frame;
-use super::guard::is_near;
-use super::route::Page;
-use super::settings::asks_password;
-use super::sign_in::is_confirmed;
-use super::visit::Visit;
-use super::when::When;
+use super::browser_security::is_private_address;
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use super::project_settings::needs_password;
+use super::sign_in::has_confirmed_password;
+use super::time_display::DisplayTime;
 use crate::backup;
-use crate::domain::words::{Times, count, duration, size};
+use crate::domain::formatting::{TimeFormatter, format_count, format_duration, format_size};
 use crate::metrics::BackupStatus;
-use crate::wire::client::is_trusted;
-use crate::wire::outgoing::Content;
-use crate::wire::reply::Fault;
+use crate::wire::client_address::is_trusted;
+use crate::wire::reply::HttpError;
+use crate::wire::response_body::ResponseBody;
 
 #[derive(Template)]
 #[template(path = "system.html", config = "src/web/askama.toml")]
-struct System {
-    frame: Frame,
+struct SystemPage {
+    frame: Layout,
     runs_for: String,
     is_writable: bool,
     holds: String,
@@ -62,14 +62,14 @@ enum Backups {
     Off,
     /// None was due yet.
     Begun,
-    Made(When),
+    Made(DisplayTime),
     /// Since when, the last reason, and when the newest was begun.
-    Failing(When, String, Option<When>),
+    Failing(DisplayTime, String, Option<DisplayTime>),
 }
 
 impl Backups {
-    fn of(status: Option<BackupStatus>, times: &Times<'_>) -> Self {
-        let when = |at| When::of(at, times);
+    fn from_status(status: Option<BackupStatus>, times: &TimeFormatter<'_>) -> Self {
+        let when = |at| DisplayTime::relative(at, times);
         match status {
             None => Self::Off,
             Some(BackupStatus { newest, failing: Some((since, reason)) }) => Self::Failing(when(since), reason, newest.map(when)),
@@ -79,50 +79,56 @@ impl Backups {
 }
 
 /// The page.
-pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
-    Ok(page(visit, None).into())
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(visit, None).into())
 }
 
-fn page(visit: &Visit, backup_is_wrong: Option<&'static str>) -> Html {
-    let (came, base_url) = (&visit.came, visit.base_url());
+fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> HtmlPage {
+    let (came, base_url) = (&visit.origin, visit.base_url());
     let uptime = visit.handle().clock().uptime().as_micros();
     let (projects, checks, users, waiting, first) = visit.handle().with_state(|state| {
         let first = state.projects().next().map(|found| found.project.uuid);
         (state.projects().count(), state.check_count(), state.users.len(), state.outbox.len(), first)
     });
-    let pings = usize::try_from(pings(visit)).unwrap_or(usize::MAX);
-    let holds = [(projects, "project"), (checks, "check"), (pings, "ping"), (users, "user"), (visit.site.live.streams(), "stream")];
-    let system = System {
-        frame: visit.frame("System"),
-        runs_for: duration(i64::try_from(uptime).unwrap_or(i64::MAX)),
+    let pings = usize::try_from(count_pings(visit)).unwrap_or(usize::MAX);
+    let holds = [
+        (projects, "project"),
+        (checks, "check"),
+        (pings, "ping"),
+        (users, "user"),
+        (visit.dashboard.live_updates.stream_count(), "stream"),
+    ];
+    let system = SystemPage {
+        frame: visit.layout("System"),
+        runs_for: format_duration(i64::try_from(uptime).unwrap_or(i64::MAX)),
         is_writable: visit.handle().is_writable(),
-        last_commit: visit.handle().metrics().last_commit().map(millis),
-        events: first.map(|project| visit.link(&Page::Events(project))),
-        holds: holds.map(|(number, what)| count(number, what)).join(" · "),
+        last_commit: visit.handle().metrics().last_commit().map(format_millis),
+        events: first.map(|project| visit.page_url(&Page::Events(project))),
+        holds: holds.map(|(number, what)| format_count(number, what)).join(" · "),
         waiting,
-        file: visit.handle().file_bytes().map(size),
-        queue: visit.handle().waiting(),
-        backup: visit.link(&Page::Backup()),
-        backups: Backups::of(visit.handle().metrics().backups(), &visit.times()),
-        asks_password: asks_password(visit),
+        file: visit.handle().file_bytes().map(format_size),
+        queue: visit.handle().queue_depth(),
+        backup: visit.page_url(&Page::Backup()),
+        backups: Backups::from_status(visit.handle().metrics().backup_status(), &visit.time_formatter()),
+        asks_password: needs_password(visit),
         backup_is_wrong,
         base_url: base_url.as_str().into(),
-        other: came.other_address(base_url),
+        other: came.mismatched_address(base_url),
         host: came.host.as_ref().into(),
         peer: came.peer.to_string(),
         address: came.client.addr.to_string(),
-        is_relayed: came.is_relayed,
-        is_peer_trusted: is_trusted(came.peer, &visit.site.trusted_proxies),
+        is_relayed: came.is_proxied,
+        is_peer_trusted: is_trusted(came.peer, &visit.dashboard.trusted_proxies),
         is_secure: came.is_secure(base_url),
-        shared_address: shared_address(visit),
+        shared_address: find_shared_address(visit),
     };
-    let html = Html::of(&system);
-    if backup_is_wrong.is_some() { html.refused() } else { html }
+    let html = HtmlPage::from_template(&system);
+    if backup_is_wrong.is_some() { html.with_invalid_form() } else { html }
 }
 
 /// Returns the private address that all sessions of several people come from, unless it is that of a trusted proxy: a proxy that nobody has
 /// named makes everybody one client, and wrong passwords are counted for all of them together.
-fn shared_address(visit: &Visit) -> Option<IpAddr> {
+fn find_shared_address(visit: &PageRequest) -> Option<IpAddr> {
     let addresses: Vec<BTreeSet<IpAddr>> = visit.handle().with_state(|state| {
         let addresses = |user| state.users.sessions_of(user, visit.now).map(|session| session.address).collect();
         state.users.iter().map(|user| addresses(user.id)).collect()
@@ -130,40 +136,40 @@ fn shared_address(visit: &Visit) -> Option<IpAddr> {
     let people = addresses.iter().filter(|addresses| !addresses.is_empty()).count();
     let mut all = addresses.into_iter().flatten();
     let shared = all.next().filter(|shared| people > 1 && all.all(|address| address == *shared))?;
-    (is_near(shared) && !is_trusted(shared, &visit.site.trusted_proxies)).then_some(shared)
+    (is_private_address(shared) && !is_trusted(shared, &visit.dashboard.trusted_proxies)).then_some(shared)
 }
 
 /// A short time in words: `0.4 ms`.
-fn millis(time: Duration) -> String {
+fn format_millis(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1000.0)
 }
 
 /// Pings that are in the logs of all checks.
-fn pings(visit: &Visit) -> u64 {
+fn count_pings(visit: &PageRequest) -> u64 {
     let projects: Vec<_> =
         visit.handle().with_state(|state| state.projects().map(|found| (found.project.id, found.project.ping_log_limit)).collect());
     let mut pings = 0;
     for (project, limit) in projects {
-        visit.handle().each_check(project, |check| pings += check.state.n_pings.min(limit.into()));
+        visit.handle().for_each_check(project, |check| pings += check.state.n_pings.min(limit.into()));
     }
     pings
 }
 
 /// Sends a backup of all that there is.
-pub(super) async fn back_up(visit: Visit, typed: Form) -> Result<Done, Trouble> {
+pub(super) async fn send_backup(visit: PageRequest, typed: FormData) -> Result<PageResponse, PageError> {
     // Whoever has it has every secret of the server.
-    if !is_confirmed(&visit, typed.get("password")).await? {
-        let site = Arc::clone(&visit.site);
-        return Ok(site.outgoing.run(move || page(&visit, Some("type your password"))).await?.into());
+    if !has_confirmed_password(&visit, typed.get("password")).await? {
+        let site = Arc::clone(&visit.dashboard);
+        return Ok(site.outgoing.run_blocking(move || render_page(&visit, Some("type your password"))).await?.into());
     }
-    let turn = Arc::clone(&visit.site.backing_up).try_acquire_owned().map_err(|_| {
+    let turn = Arc::clone(&visit.dashboard.backup_permit).try_acquire_owned().map_err(|_| {
         let text = "A backup is being made already. Wait until it has come, or stop its download.";
-        Trouble::new(Fault::Unavailable, "One at a time", text)
+        PageError::new(HttpError::Unavailable, "One at a time", text)
     })?;
-    let pieces = backup::pieces(visit.handle().clone(), true).map_err(|_| Fault::Unavailable)?;
-    tracing::info!(user = visit.user_name(), address = %visit.came.client.addr, "takes a backup");
+    let pieces = backup::backup_chunks(visit.handle().clone(), true).map_err(|_| HttpError::Unavailable)?;
+    tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, "takes a backup");
     let mut now = String::new();
-    visit.now.write_seconds(&mut now);
+    visit.now.write_rfc3339_secs(&mut now);
     let time: String = now.chars().take_while(|c| *c != '+').filter(|c| c.is_ascii_alphanumeric()).collect();
-    Ok(Done::Stream { name: format!("overdue-{time}Z.backup.zst"), content: Content::made_elsewhere(pieces, turn) })
+    Ok(PageResponse::Stream { name: format!("overdue-{time}Z.backup.zst"), content: ResponseBody::from_channel(pieces, turn) })
 }

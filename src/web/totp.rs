@@ -6,29 +6,29 @@ use askama::Template;
 use fast_qr::{ECL, QRBuilder};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::account::whose;
-use super::answer::{Done, Html};
-use super::error::Trouble;
-use super::form::Form;
-use super::frame::Frame;
-use super::route::Page;
-use super::settings::asks_password;
-use super::sign_in::{is_confirmed, remain_known};
-use super::visit::Visit;
-use crate::domain::user::link::LinkCode;
+use super::account::own_account;
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use super::project_settings::needs_password;
+use super::sign_in::{has_confirmed_password, redirect_with_new_mark};
+use crate::domain::user::one_time_link::LinkCode;
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::engine::command::user::UserChanges;
 use crate::manage;
 
 /// Characters of a user's name that apps are told: a longer one would make the picture too fine for a camera.
-const LONGEST_NAME: usize = 40;
+const MAX_LABEL_CHARS: usize = 40;
 /// Modules around a picture, as ISO/IEC 18004 asks for.
-const QUIET: usize = 4;
+const QUIET_ZONE: usize = 4;
 
 #[derive(Template)]
 #[template(path = "totp.html", config = "src/web/askama.toml")]
-struct Totp {
-    frame: Frame,
+struct TotpPage {
+    frame: Layout,
     own: String,
     account: String,
     has_password: bool,
@@ -39,60 +39,60 @@ struct Totp {
     made: Option<String>,
     /// What is to be turned on.
     secret: String,
-    picture: Option<Picture>,
+    picture: Option<QrCode>,
     asks_password: bool,
     wrong: Option<&'static str>,
 }
 
 /// A QR code as one path.
-struct Picture {
+struct QrCode {
     size: usize,
     path: String,
 }
 
 /// The page.
-pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
-    Ok(page(visit, None, None)?.into())
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(visit, None, None)?.into())
 }
 
-/// `secret`: that of the form before, which the app has by now.
-fn page(visit: &Visit, secret: Option<TotpSecret>, wrong: Option<&'static str>) -> Result<Html, Trouble> {
-    let (user, _) = whose(visit)?;
+/// `without_caching`: that of the form before, which the app has by now.
+fn render_page(visit: &PageRequest, secret: Option<TotpSecret>, wrong: Option<&'static str>) -> Result<HtmlPage, PageError> {
+    let (user, _) = own_account(visit)?;
     let own = Page::AccountTotp();
     let secret = secret.unwrap_or_else(|| TotpSecret::new(visit.handle().random().bytes()));
-    let is_off = user.second.is_none();
-    let totp = Totp {
-        frame: visit.frame("Second factor"),
-        account: visit.link(&Page::Account()),
+    let is_off = user.second_factor.is_none();
+    let totp = TotpPage {
+        frame: visit.layout("Second factor"),
+        account: visit.page_url(&Page::Account()),
         has_password: user.password.is_some(),
-        left: user.second.as_ref().map(|second| second.recovery.len()),
-        most: SecondFactor::RECOVERY_CODES,
-        made: visit.site.shown_once.take(visit, &own.to_string()),
-        picture: if is_off { picture(&address(visit, user.name.as_str(), &secret)) } else { None },
-        secret: in_groups(&secret.text()),
-        asks_password: asks_password(visit),
-        own: visit.link(&own),
+        left: user.second_factor.as_ref().map(|second| second.recovery_hashes.len()),
+        most: SecondFactor::RECOVERY_CODE_COUNT,
+        made: visit.dashboard.one_time_secrets.take(visit, &own.to_string()),
+        picture: if is_off { render_qr_code(&otpauth_url(visit, user.name.as_str(), &secret)) } else { None },
+        secret: group_letters(&secret.to_base32()),
+        asks_password: needs_password(visit),
+        own: visit.page_url(&own),
         wrong,
     };
-    let html = Html::of(&totp).secret();
-    Ok(if wrong.is_some() { html.refused() } else { html })
+    let html = HtmlPage::from_template(&totp).without_caching();
+    Ok(if wrong.is_some() { html.with_invalid_form() } else { html })
 }
 
 /// What apps read from the picture (Key Uri Format of Google Authenticator).
-fn address(visit: &Visit, name: &str, secret: &TotpSecret) -> String {
-    let name: String = name.chars().take(LONGEST_NAME).collect();
+fn otpauth_url(visit: &PageRequest, name: &str, secret: &TotpSecret) -> String {
+    let name: String = name.chars().take(MAX_LABEL_CHARS).collect();
     let label = format!("{name}@{}", visit.base_url().host());
-    format!("otpauth://totp/overdue:{}?secret={}&issuer=overdue", utf8_percent_encode(&label, NON_ALPHANUMERIC), secret.text())
+    format!("otpauth://totp/overdue:{}?secret={}&issuer=overdue", utf8_percent_encode(&label, NON_ALPHANUMERIC), secret.to_base32())
 }
 
 /// Letters in groups of four, which are easier to type.
-fn in_groups(text: &str) -> String {
+fn group_letters(text: &str) -> String {
     let letters: Vec<_> = text.chars().collect();
     letters.chunks(4).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join(" ")
 }
 
 /// `None`: the text is too long.
-fn picture(text: &str) -> Option<Picture> {
+fn render_qr_code(text: &str) -> Option<QrCode> {
     let code = QRBuilder::new(text).ecl(ECL::M).build().ok()?;
     let mut path = String::new();
     for y in 0..code.size {
@@ -101,55 +101,55 @@ fn picture(text: &str) -> Option<Picture> {
         for run in row.chunk_by(|one, other| one.value() == other.value()) {
             if run.first().is_some_and(|module| module.value()) {
                 // Writing to memory does not fail.
-                let _ = write!(path, "M{} {}h{}v1h-{}z", x + QUIET, y + QUIET, run.len(), run.len());
+                let _ = write!(path, "M{} {}h{}v1h-{}z", x + QUIET_ZONE, y + QUIET_ZONE, run.len(), run.len());
             }
             x += run.len();
         }
     }
-    Some(Picture { size: code.size + 2 * QUIET, path })
+    Some(QrCode { size: code.size + 2 * QUIET_ZONE, path })
 }
 
 /// Turns it on or off, or makes other codes for a lost app.
-pub(super) async fn post(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
-    let (user, by) = whose(visit)?;
+pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+    let (user, by) = own_account(visit)?;
     let own = Page::AccountTotp();
     let secret = TotpSecret::parse(typed.get("secret"));
-    let refused = |secret, wrong| Ok(page(visit, secret, Some(wrong))?.into());
-    let (second, done) = match (typed.get("do"), &user.second) {
+    let refused = |secret, wrong| Ok(render_page(visit, secret, Some(wrong))?.into());
+    let (second, done) = match (typed.get("do"), &user.second_factor) {
         // It was done in another tab.
-        ("on", Some(_)) | ("off" | "codes", None) => return Ok(Done::Go(own, None)),
+        ("on", Some(_)) | ("off" | "codes", None) => return Ok(PageResponse::Redirect(own, None)),
         ("on", None) => {
-            let secret = secret.clone().ok_or_else(Trouble::nothing_here)?;
+            let secret = secret.clone().ok_or_else(PageError::not_found)?;
             if user.password.is_none() {
                 return refused(None, "choose a password first");
             }
-            let Some(used) = secret.step_of(typed.get("code"), visit.now) else {
+            let Some(used) = secret.matching_time_step(typed.get("code"), visit.now) else {
                 return refused(Some(secret), "this is not the code that the app shows now; look at the clocks of both");
             };
-            (Some(SecondFactor { secret, used, recovery: [].into() }), "totp-on")
+            (Some(SecondFactor { secret, last_used_step: used, recovery_hashes: [].into() }), "totp-on")
         }
         ("off", Some(_)) => (None, "totp-off"),
         ("codes", Some(second)) => (Some(second.clone()), "totp-codes"),
-        _ => return Err(Trouble::nothing_here()),
+        _ => return Err(PageError::not_found()),
     };
-    if !is_confirmed(visit, typed.get("password")).await? {
+    if !has_confirmed_password(visit, typed.get("password")).await? {
         return refused(secret, "type the password that you have now");
     }
-    let codes: Vec<_> = (0..SecondFactor::RECOVERY_CODES).map(|_| LinkCode::drawn(visit.handle().random().bytes())).collect();
-    let second = second.map(|second| SecondFactor { recovery: codes.iter().map(LinkCode::hash).collect(), ..second });
+    let codes: Vec<_> = (0..SecondFactor::RECOVERY_CODE_COUNT).map(|_| LinkCode::from_random(visit.handle().random().bytes())).collect();
+    let second = second.map(|second| SecondFactor { recovery_hashes: codes.iter().map(LinkCode::hash).collect(), ..second });
     let has_codes = second.is_some();
-    manage::user::set(visit.handle(), user.id, UserChanges { second: Some(second), ..UserChanges::default() }, by).await?;
+    manage::user::update(visit.handle(), user.id, UserChanges { second_factor: Some(second), ..UserChanges::default() }, by).await?;
     if has_codes {
         let lines: Vec<_> = codes.iter().map(ToString::to_string).collect();
-        visit.site.shown_once.keep(visit, &own.to_string(), lines.join("\n"));
+        visit.dashboard.one_time_secrets.store(visit, &own.to_string(), lines.join("\n"));
     }
     let did = match done {
         "totp-on" => "turned their second factor on",
         "totp-off" => "turned their second factor off",
         _ => "made new recovery codes",
     };
-    tracing::info!(user = user.name.as_str(), address = %visit.came.client.addr, "{did}");
-    Ok(remain_known(visit, user, own, done))
+    tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "{did}");
+    Ok(redirect_with_new_mark(visit, user, own, done))
 }
 
 #[cfg(test)]
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn a_picture_is_one_path_of_its_dark_modules() {
-        let made = picture("otpauth://totp/overdue:ann%40nas?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=overdue").unwrap();
-        assert!(made.size >= 21 + 2 * QUIET && (made.size - 2 * QUIET - 21).is_multiple_of(4), "{}", made.size);
+        let made = render_qr_code("otpauth://totp/overdue:ann%40nas?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=overdue").unwrap();
+        assert!(made.size >= 21 + 2 * QUIET_ZONE && (made.size - 2 * QUIET_ZONE - 21).is_multiple_of(4), "{}", made.size);
         // The corner of a finder pattern: seven dark modules, then one, five light ones, one.
         assert!(made.path.starts_with("M4 4h7v1h-7z"), "{}", made.path);
         assert!(made.path.contains("M4 5h1v1h-1zM10 5h1v1h-1z"), "{}", made.path);
-        assert!(picture(&"x".repeat(4000)).is_none());
-        assert_eq!(in_groups("ABCDEFGHIJ"), "ABCD EFGH IJ");
+        assert!(render_qr_code(&"x".repeat(4000)).is_none());
+        assert_eq!(group_letters("ABCDEFGHIJ"), "ABCD EFGH IJ");
     }
 }

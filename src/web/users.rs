@@ -5,94 +5,94 @@ use std::sync::Arc;
 use askama::Template;
 use uuid::Uuid;
 
-use super::answer::{Done, Html};
-use super::error::Trouble;
-use super::form::Form;
-use super::frame::Frame;
-use super::notice::Notice;
-use super::route::Page;
-use super::settings::asks_password;
-use super::sign_in::is_confirmed;
-use super::visit::Visit;
-use super::when::When;
-use crate::domain::user::{Grant, Membership, Projects, User, UserName};
-use crate::engine::command::user::{Closing, UserChanges, UserRefusal};
-use crate::manage::{self, ManageError};
+use super::form_data::FormData;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_messages::FlashMessage;
+use super::page_request::PageRequest;
+use super::page_routes::Page;
+use super::project_settings::needs_password;
+use super::sign_in::has_confirmed_password;
+use super::time_display::DisplayTime;
+use crate::domain::user::{Grant, Membership, ProjectMemberships, User, UserName};
+use crate::engine::command::user::{SessionSelection, UserChanges, UserCommandError};
+use crate::manage::{self, OperationError};
 
 /// Users that are listed, and projects among which a user's are chosen.
-const MOST_LISTED: usize = 1000;
+const MAX_LISTED: usize = 1000;
 
 #[derive(Template)]
 #[template(path = "users.html", config = "src/web/askama.toml")]
-struct Users {
-    frame: Frame,
-    users: Vec<UserRow>,
+struct UserListPage {
+    frame: Layout,
+    users: Vec<UserListRow>,
     /// There are more.
     are_more: bool,
     /// A link that was just made.
     made: Option<String>,
     name: String,
     name_is_wrong: Option<String>,
-    granted: Granted,
+    granted: GrantForm,
     asks_password: bool,
     password_is_wrong: Option<&'static str>,
 }
 
-struct UserRow {
+struct UserListRow {
     name: String,
     link: String,
     may: String,
     status: &'static str,
-    seen: Option<When>,
+    seen: Option<DisplayTime>,
 }
 
 /// What a form lets choose.
-struct Granted {
+struct GrantForm {
     is_owner: bool,
-    projects: Vec<Choice>,
+    projects: Vec<ProjectGrantOption>,
 }
 
 /// What may be done in a project.
-struct Choice {
+struct ProjectGrantOption {
     uuid: Uuid,
     name: String,
     may: &'static str,
 }
 
 /// The users.
-pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
-    Ok(page(visit, "", NotInvited::default(), &Grant::Projects(Projects::default())).into())
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    Ok(render_page(visit, "", InviteFormErrors::default(), &Grant::Projects(ProjectMemberships::default())).into())
 }
 
 /// Why somebody is not invited.
 #[derive(Default)]
-struct NotInvited {
+struct InviteFormErrors {
     name: Option<String>,
     password: Option<&'static str>,
 }
 
-fn page(visit: &Visit, name: &str, wrong: NotInvited, grant: &Grant) -> Html {
-    let made = visit.site.shown_once.take(visit, &Page::Users().to_string());
+fn render_page(visit: &PageRequest, name: &str, wrong: InviteFormErrors, grant: &Grant) -> HtmlPage {
+    let made = visit.dashboard.one_time_secrets.take(visit, &Page::Users().to_string());
     let is_secret = made.is_some();
-    let all: Vec<_> = visit.handle().with_state(|state| state.users.iter().take(MOST_LISTED + 1).cloned().collect());
+    let all: Vec<_> = visit.handle().with_state(|state| state.users.iter().take(MAX_LISTED + 1).cloned().collect());
     let is_refused = wrong.name.is_some() || wrong.password.is_some();
-    let users = Users {
-        frame: visit.frame("Users"),
-        are_more: all.len() > MOST_LISTED,
-        users: all.iter().take(MOST_LISTED).map(|user| row(visit, user)).collect(),
+    let users = UserListPage {
+        frame: visit.layout("Users"),
+        are_more: all.len() > MAX_LISTED,
+        users: all.iter().take(MAX_LISTED).map(|user| user_row(visit, user)).collect(),
         made,
         name: name.into(),
         name_is_wrong: wrong.name,
-        granted: granted(visit, grant),
-        asks_password: asks_password(visit),
+        granted: grant_form(visit, grant),
+        asks_password: needs_password(visit),
         password_is_wrong: wrong.password,
     };
-    let html = Html::of(&users);
-    let html = if is_secret { html.secret() } else { html };
-    if is_refused { html.refused() } else { html }
+    let html = HtmlPage::from_template(&users);
+    let html = if is_secret { html.without_caching() } else { html };
+    if is_refused { html.with_invalid_form() } else { html }
 }
 
-fn row(visit: &Visit, user: &User) -> UserRow {
+fn user_row(visit: &PageRequest, user: &User) -> UserListRow {
     visit.handle().with_state(|state| {
         let may = match &user.grant {
             Grant::Owner => "owner".into(),
@@ -102,18 +102,18 @@ fn row(visit: &Visit, user: &User) -> UserRow {
                 if all.is_empty() { "no project".into() } else { all.join(", ") }
             }
         };
-        let seen = state.users.sessions_of(user.id, visit.now).map(|session| session.seen).max();
-        UserRow {
+        let seen = state.users.sessions_of(user.id, visit.now).map(|session| session.last_used).max();
+        UserListRow {
             name: user.name.as_str().into(),
-            link: visit.link(&Page::User(user.uuid)),
+            link: visit.page_url(&Page::User(user.uuid)),
             may,
-            status: status(user),
-            seen: seen.map(|seen| When::of(seen, &visit.times())),
+            status: user_status(user),
+            seen: seen.map(|seen| DisplayTime::relative(seen, &visit.time_formatter())),
         }
     })
 }
 
-fn status(user: &User) -> &'static str {
+fn user_status(user: &User) -> &'static str {
     match user {
         User { disabled: true, .. } => "disabled",
         User { password: None, .. } => "invited",
@@ -121,76 +121,88 @@ fn status(user: &User) -> &'static str {
     }
 }
 
-fn granted(visit: &Visit, grant: &Grant) -> Granted {
+fn grant_form(visit: &PageRequest, grant: &Grant) -> GrantForm {
     visit.handle().with_state(|state| {
-        let projects = state.projects().take(MOST_LISTED).map(|found| &found.project);
-        let may = |id| if grant.is_owner() { None } else { grant.in_project(id) };
-        let choice = |project: &Arc<crate::domain::project::Project>| Choice {
+        let projects = state.projects().take(MAX_LISTED).map(|found| &found.project);
+        let may = |id| if grant.is_owner() { None } else { grant.membership_in(id) };
+        let choice = |project: &Arc<crate::domain::project::Project>| ProjectGrantOption {
             uuid: project.uuid,
             name: project.name.as_str().into(),
             may: may(project.id).map_or("", Membership::name),
         };
-        Granted { is_owner: grant.is_owner(), projects: projects.map(choice).collect() }
+        GrantForm { is_owner: grant.is_owner(), projects: projects.map(choice).collect() }
     })
 }
 
 /// What was chosen: `role`, and for each project a field of its UUID.
-fn chosen(visit: &Visit, typed: &Form, before: &Grant) -> Grant {
+fn parse_grant(visit: &PageRequest, typed: &FormData, before: &Grant) -> Grant {
     if typed.get("role") == "owner" {
         return Grant::Owner;
     }
     visit.handle().with_state(|state| {
         // Of what the form did not show nothing was said.
-        let unseen = state.projects().skip(MOST_LISTED).filter(|_| !before.is_owner());
-        let unseen = unseen.filter_map(|found| Some((found.project.id, before.in_project(found.project.id)?)));
-        let seen = state.projects().take(MOST_LISTED);
+        let unseen = state.projects().skip(MAX_LISTED).filter(|_| !before.is_owner());
+        let unseen = unseen.filter_map(|found| Some((found.project.id, before.membership_in(found.project.id)?)));
+        let seen = state.projects().take(MAX_LISTED);
         let seen = seen.filter_map(|found| Some((found.project.id, Membership::parse(typed.get(&found.project.uuid.to_string()))?)));
-        Grant::Projects(Projects::new(seen.chain(unseen)))
+        Grant::Projects(ProjectMemberships::new(seen.chain(unseen)))
     })
 }
 
 /// Invites somebody.
-pub(super) async fn invite(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
-    let (text, grant) = (typed.get("name"), chosen(visit, typed, &Grant::Owner));
+pub(super) async fn invite_user(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
+    let (text, grant) = (typed.get("name"), parse_grant(visit, typed, &Grant::Owner));
     let name = match UserName::parse(text) {
         Ok(name) => name,
-        Err(reason) => return Ok(page(visit, text, NotInvited { name: Some(reason.into()), ..NotInvited::default() }, &grant).into()),
+        Err(reason) => {
+            return Ok(
+                render_page(visit, text, InviteFormErrors { name: Some(reason.into()), ..InviteFormErrors::default() }, &grant).into()
+            );
+        }
     };
-    if grant.is_owner() && !is_confirmed(visit, typed.get("password")).await? {
-        return Ok(page(visit, text, NotInvited { password: Some(OWN_PASSWORD), ..NotInvited::default() }, &grant).into());
+    if grant.is_owner() && !has_confirmed_password(visit, typed.get("password")).await? {
+        return Ok(render_page(
+            visit,
+            text,
+            InviteFormErrors { password: Some(OWN_PASSWORD_REQUIRED), ..InviteFormErrors::default() },
+            &grant,
+        )
+        .into());
     }
     let user = match manage::user::create(visit.handle(), name, None, grant.clone()).await {
-        Err(error @ ManageError::User(UserRefusal::NameTaken | UserRefusal::TooMany)) => {
-            return Ok(page(visit, text, NotInvited { name: Some(error.to_string()), ..NotInvited::default() }, &grant).into());
+        Err(error @ OperationError::User(UserCommandError::NameTaken | UserCommandError::TooManyUsers)) => {
+            return Ok(
+                render_page(visit, text, InviteFormErrors { name: Some(error.to_string()), ..InviteFormErrors::default() }, &grant).into()
+            );
         }
         made => made?,
     };
-    told(visit, "invited", &user);
-    make_link(visit, &user, &Page::Users()).await?;
-    Ok(Done::Go(Page::Users(), Notice::of("invited")))
+    log_action(visit, "invited", &user);
+    create_link(visit, &user, &Page::Users()).await?;
+    Ok(PageResponse::Redirect(Page::Users(), FlashMessage::from_code("invited")))
 }
 
-async fn make_link(visit: &Visit, user: &User, at: &Page) -> Result<(), Trouble> {
-    let link = manage::user::link(visit.handle(), Some(user)).await?;
-    told(visit, "made a link for", user);
-    visit.site.shown_once.keep(visit, &at.to_string(), format!("{}{}", visit.base_url().as_str(), link.path()));
+async fn create_link(visit: &PageRequest, user: &User, at: &Page) -> Result<(), PageError> {
+    let link = manage::user::create_link(visit.handle(), Some(user)).await?;
+    log_action(visit, "made a link for", user);
+    visit.dashboard.one_time_secrets.store(visit, &at.to_string(), format!("{}{}", visit.base_url().as_str(), link.path()));
     Ok(())
 }
 
-fn told(visit: &Visit, did: &str, whom: &User) {
-    tracing::info!(user = visit.user_name(), address = %visit.came.client.addr, whom = whom.name.as_str(), "{did} a user");
+fn log_action(visit: &PageRequest, did: &str, whom: &User) {
+    tracing::info!(user = visit.user_name(), address = %visit.origin.client.addr, whom = whom.name.as_str(), "{did} a user");
 }
 
 #[derive(Template)]
 #[template(path = "user.html", config = "src/web/askama.toml")]
-struct OneUser {
-    frame: Frame,
+struct UserPage {
+    frame: Layout,
     own: String,
     title: String,
     name: String,
     status: &'static str,
-    wrong: Wrong,
-    granted: Granted,
+    wrong: UserFormErrors,
+    granted: GrantForm,
     sessions: usize,
     made: Option<String>,
     is_oneself: bool,
@@ -202,7 +214,7 @@ struct OneUser {
 
 /// What is wrong with what was sent.
 #[derive(PartialEq, Eq, Default)]
-struct Wrong {
+struct UserFormErrors {
     name: Option<String>,
     /// With the password that making an owner asks for.
     password: Option<&'static str>,
@@ -214,134 +226,161 @@ struct Wrong {
 }
 
 /// A user.
-pub(super) fn show_user(visit: &Visit, uuid: Uuid) -> Result<Done, Trouble> {
-    let user = find(visit, uuid)?;
-    Ok(user_page(visit, &user, user.name.as_str(), &user.grant, Wrong::default()).into())
+pub(super) fn show_user(visit: &PageRequest, uuid: Uuid) -> Result<PageResponse, PageError> {
+    let user = find_user(visit, uuid)?;
+    Ok(render_user_page(visit, &user, user.name.as_str(), &user.grant, UserFormErrors::default()).into())
 }
 
-fn user_page(visit: &Visit, user: &User, name: &str, grant: &Grant, wrong: Wrong) -> Html {
+fn render_user_page(visit: &PageRequest, user: &User, name: &str, grant: &Grant, wrong: UserFormErrors) -> HtmlPage {
     let at = Page::User(user.uuid);
-    let is_refused = wrong != Wrong::default();
-    let made = visit.site.shown_once.take(visit, &at.to_string());
+    let is_refused = wrong != UserFormErrors::default();
+    let made = visit.dashboard.one_time_secrets.take(visit, &at.to_string());
     let is_secret = made.is_some();
-    let one = OneUser {
-        frame: visit.frame(user.name.as_str()),
-        own: visit.link(&at),
+    let one = UserPage {
+        frame: visit.layout(user.name.as_str()),
+        own: visit.page_url(&at),
         title: user.name.as_str().into(),
         name: name.into(),
-        status: status(user),
+        status: user_status(user),
         wrong,
-        granted: granted(visit, grant),
+        granted: grant_form(visit, grant),
         sessions: visit.handle().with_state(|state| state.users.sessions_of(user.id, visit.now).count()),
         made,
-        is_oneself: is_oneself(visit, user),
+        is_oneself: is_own_account(visit, user),
         is_disabled_owner: user.disabled && user.grant.is_owner(),
-        has_second_factor: user.second.is_some(),
-        asks_password: asks_password(visit),
+        has_second_factor: user.second_factor.is_some(),
+        asks_password: needs_password(visit),
     };
-    let html = Html::of(&one);
-    let html = if is_secret { html.secret() } else { html };
-    if is_refused { html.refused() } else { html }
+    let html = HtmlPage::from_template(&one);
+    let html = if is_secret { html.without_caching() } else { html };
+    if is_refused { html.with_invalid_form() } else { html }
 }
 
-fn find(visit: &Visit, uuid: Uuid) -> Result<Arc<User>, Trouble> {
-    visit.handle().with_state(|state| state.users.by_uuid(uuid).cloned().ok_or_else(Trouble::nothing_here))
+fn find_user(visit: &PageRequest, uuid: Uuid) -> Result<Arc<User>, PageError> {
+    visit.handle().with_state(|state| state.users.by_uuid(uuid).cloned().ok_or_else(PageError::not_found))
 }
 
-fn is_oneself(visit: &Visit, user: &User) -> bool {
-    visit.viewer.person.as_ref().is_some_and(|person| person.user.id == user.id)
+fn is_own_account(visit: &PageRequest, user: &User) -> bool {
+    visit.viewer.signed_in.as_ref().is_some_and(|person| person.user.id == user.id)
 }
 
 /// What a page says to those who asked for something grave and did not type their own password.
-const OWN_PASSWORD: &str = "type your own password";
+const OWN_PASSWORD_REQUIRED: &str = "type your own password";
 
 /// Why something is not done, or `None`: each of these would turn a session that was left open into an account for good, so they ask for the
 /// viewer's own password, and the account page has what concerns the viewer.
-async fn held_back(visit: &Visit, user: &User, typed: &Form) -> Result<Option<Wrong>, Trouble> {
+async fn check_confirmation(visit: &PageRequest, user: &User, typed: &FormData) -> Result<Option<UserFormErrors>, PageError> {
     let does = typed.get("do");
     let is_button = matches!(does, "link" | "reset-totp");
-    if is_button && is_oneself(visit, user) {
+    if is_button && is_own_account(visit, user) {
         let reason = "your own password and second factor are changed on the page of your account";
-        return Ok(Some(Wrong { button: Some(reason), ..Wrong::default() }));
+        return Ok(Some(UserFormErrors { button: Some(reason), ..UserFormErrors::default() }));
     }
     let makes_owner = match does {
         "save" => typed.get("role") == "owner" && !user.grant.is_owner(),
         "enable" => user.grant.is_owner() && user.disabled,
         _ => false,
     };
-    if (!is_button && !makes_owner) || is_confirmed(visit, typed.get("password")).await? {
+    if (!is_button && !makes_owner) || has_confirmed_password(visit, typed.get("password")).await? {
         return Ok(None);
     }
     Ok(Some(match does != "save" {
-        true => Wrong { button: Some(OWN_PASSWORD), ..Wrong::default() },
-        false => Wrong { password: Some(OWN_PASSWORD), ..Wrong::default() },
+        true => UserFormErrors { button: Some(OWN_PASSWORD_REQUIRED), ..UserFormErrors::default() },
+        false => UserFormErrors { password: Some(OWN_PASSWORD_REQUIRED), ..UserFormErrors::default() },
     }))
 }
 
 /// What one of the buttons does.
-pub(super) async fn post_user(visit: &Visit, uuid: Uuid, typed: &Form) -> Result<Done, Trouble> {
-    let user = find(visit, uuid)?;
-    let by = visit.viewer.person.as_ref().and_then(|person| person.session.as_ref()).map(|session| session.id);
+pub(super) async fn post_user(visit: &PageRequest, uuid: Uuid, typed: &FormData) -> Result<PageResponse, PageError> {
+    let user = find_user(visit, uuid)?;
+    let by = visit.viewer.signed_in.as_ref().and_then(|person| person.session.as_ref()).map(|session| session.id);
     let at = Page::User(uuid);
-    if let Some(wrong) = held_back(visit, &user, typed).await? {
-        return Ok(refused(visit, &user, typed, wrong));
+    if let Some(wrong) = check_confirmation(visit, &user, typed).await? {
+        return Ok(show_user_errors(visit, &user, typed, wrong));
     }
     let changes = match typed.get("do") {
         "save" => {
-            let grant = Some(chosen(visit, typed, &user.grant));
+            let grant = Some(parse_grant(visit, typed, &user.grant));
             match UserName::parse(typed.get("name")) {
                 Ok(name) => UserChanges { name: Some(name), grant, ..UserChanges::default() },
-                Err(reason) => return Ok(refused(visit, &user, typed, Wrong { name: Some(reason.into()), ..Wrong::default() })),
+                Err(reason) => {
+                    return Ok(show_user_errors(
+                        visit,
+                        &user,
+                        typed,
+                        UserFormErrors { name: Some(reason.into()), ..UserFormErrors::default() },
+                    ));
+                }
             }
         }
         "disable" => UserChanges { disabled: Some(true), ..UserChanges::default() },
-        "reset-totp" => UserChanges { second: Some(None), ..UserChanges::default() },
+        "reset-totp" => UserChanges { second_factor: Some(None), ..UserChanges::default() },
         "enable" => UserChanges { disabled: Some(false), ..UserChanges::default() },
         "link" => {
-            make_link(visit, &user, &at).await?;
-            return Ok(Done::Go(at, None));
+            create_link(visit, &user, &at).await?;
+            return Ok(PageResponse::Redirect(at, None));
         }
         "sign-out" => {
-            manage::user::sign_out(visit.handle(), user.id, Closing::All).await?;
-            told(visit, "signed out", &user);
-            return Ok(Done::Go(at, Notice::of("signed-out")));
+            manage::user::end_sessions(visit.handle(), user.id, SessionSelection::All).await?;
+            log_action(visit, "signed out", &user);
+            return Ok(PageResponse::Redirect(at, FlashMessage::from_code("signed-out")));
         }
-        "delete" => return delete(visit, &user, typed).await,
-        _ => return Err(Trouble::nothing_here()),
+        "delete" => return delete_user(visit, &user, typed).await,
+        _ => return Err(PageError::not_found()),
     };
-    match manage::user::set(visit.handle(), user.id, changes, by).await {
-        Err(error @ ManageError::User(UserRefusal::NameTaken)) => {
-            return Ok(refused(visit, &user, typed, Wrong { name: Some(error.to_string()), ..Wrong::default() }));
+    match manage::user::update(visit.handle(), user.id, changes, by).await {
+        Err(error @ OperationError::User(UserCommandError::NameTaken)) => {
+            return Ok(show_user_errors(
+                visit,
+                &user,
+                typed,
+                UserFormErrors { name: Some(error.to_string()), ..UserFormErrors::default() },
+            ));
         }
-        Err(error @ ManageError::User(_)) => {
-            return Ok(refused(visit, &user, typed, Wrong { grant: Some(error.to_string()), ..Wrong::default() }));
+        Err(error @ OperationError::User(_)) => {
+            return Ok(show_user_errors(
+                visit,
+                &user,
+                typed,
+                UserFormErrors { grant: Some(error.to_string()), ..UserFormErrors::default() },
+            ));
         }
         done => done?,
     };
-    told(visit, if typed.get("do") == "reset-totp" { "took the second factor of" } else { "changed" }, &user);
-    Ok(Done::Go(at, Notice::of("saved")))
+    log_action(visit, if typed.get("do") == "reset-totp" { "took the second factor of" } else { "changed" }, &user);
+    Ok(PageResponse::Redirect(at, FlashMessage::from_code("saved")))
 }
 
 /// The page once more, with what was typed if that was about name and grant.
-fn refused(visit: &Visit, user: &User, typed: &Form, wrong: Wrong) -> Done {
+fn show_user_errors(visit: &PageRequest, user: &User, typed: &FormData, wrong: UserFormErrors) -> PageResponse {
     let typed = Some(typed).filter(|typed| typed.get("do") == "save");
     let (name, grant) = match typed {
-        Some(typed) => (typed.get("name"), chosen(visit, typed, &user.grant)),
+        Some(typed) => (typed.get("name"), parse_grant(visit, typed, &user.grant)),
         None => (user.name.as_str(), user.grant.clone()),
     };
-    user_page(visit, user, name, &grant, wrong).into()
+    render_user_page(visit, user, name, &grant, wrong).into()
 }
 
-async fn delete(visit: &Visit, user: &User, typed: &Form) -> Result<Done, Trouble> {
-    if !is_confirmed(visit, typed.get("password")).await? {
-        return Ok(refused(visit, user, typed, Wrong { delete: Some(OWN_PASSWORD), ..Wrong::default() }));
+async fn delete_user(visit: &PageRequest, user: &User, typed: &FormData) -> Result<PageResponse, PageError> {
+    if !has_confirmed_password(visit, typed.get("password")).await? {
+        return Ok(show_user_errors(
+            visit,
+            user,
+            typed,
+            UserFormErrors { delete: Some(OWN_PASSWORD_REQUIRED), ..UserFormErrors::default() },
+        ));
     }
     match manage::user::delete(visit.handle(), user.id).await {
-        Err(error @ ManageError::User(_)) => {
-            return Ok(refused(visit, user, typed, Wrong { grant: Some(error.to_string()), ..Wrong::default() }));
+        Err(error @ OperationError::User(_)) => {
+            return Ok(show_user_errors(
+                visit,
+                user,
+                typed,
+                UserFormErrors { grant: Some(error.to_string()), ..UserFormErrors::default() },
+            ));
         }
         done => done?,
     }
-    told(visit, "deleted", user);
-    Ok(Done::Go(Page::Users(), Notice::of("user-deleted")))
+    log_action(visit, "deleted", user);
+    Ok(PageResponse::Redirect(Page::Users(), FlashMessage::from_code("user-deleted")))
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum WheelOperation {
     /// At the end of the slot of a level, so that ticks are shared.
     Insert {
         ahead: i64,
@@ -27,29 +27,29 @@ fn distance() -> impl Strategy<Value = i64> {
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = WheelOperation> {
     let ahead = prop_oneof![3 => -3..200_i64, 3 => 0..20_000_i64, 1 => distance()];
     let times = prop_oneof![8 => Just(1_usize), 1 => 0..400_usize];
     let by = prop_oneof![3 => -100..3_000_i64, 1 => distance()];
     let budget = prop_oneof![Just(1_usize), 0..20_usize, 20..1000_usize, Just(usize::MAX)];
     prop_oneof![
-        (ahead, 0..3_u32, times).prop_map(|(ahead, level, times)| Step::Insert { ahead, level, times }),
-        (by, budget).prop_map(|(by, budget)| Step::Advance { by, budget }),
+        (ahead, 0..3_u32, times).prop_map(|(ahead, level, times)| WheelOperation::Insert { ahead, level, times }),
+        (by, budget).prop_map(|(by, budget)| WheelOperation::Advance { by, budget }),
     ]
 }
 
 /// The wheel next to an ordered map that says what comes out when, keyed by tick and order of insertion.
-struct Pair {
-    wheel: Wheel,
+struct WheelWithModel {
+    wheel: TimingWheel,
     model: BTreeMap<(u64, u64), u64>,
     inserted: u64,
     /// The greatest tick that `advance` was given.
     seen: u64,
 }
 
-impl Pair {
+impl WheelWithModel {
     fn new(now: u64) -> Self {
-        Self { wheel: Wheel::new(now), model: BTreeMap::new(), inserted: 0, seen: now }
+        Self { wheel: TimingWheel::new(now), model: BTreeMap::new(), inserted: 0, seen: now }
     }
 
     fn insert(&mut self, tick: u64) {
@@ -72,11 +72,11 @@ impl Pair {
         let earliest = self.model.keys().next().map(|(tick, _)| *tick);
         assert_eq!((self.wheel.len(), self.wheel.is_empty()), (self.model.len(), self.model.is_empty()));
         if more {
-            assert!(self.wheel.next().is_some_and(|tick| tick <= now.max(self.wheel.time)));
+            assert!(self.wheel.next_tick().is_some_and(|tick| tick <= now.max(self.wheel.time)));
         } else {
             assert!(self.wheel.time >= now && earliest.is_none_or(|tick| tick > self.wheel.time), "something due was held back");
         }
-        match (self.wheel.next(), earliest) {
+        match (self.wheel.next_tick(), earliest) {
             (Some(next), Some(earliest)) => assert!(next <= earliest && (more || next > self.wheel.time)),
             (next, earliest) => assert_eq!(next, earliest),
         }
@@ -87,15 +87,15 @@ impl Pair {
 proptest! {
     #[test]
     fn the_wheel_agrees_with_an_ordered_map(start in prop_oneof![Just(0), 0..1_u64 << 40, any::<u64>()], steps in vec(step(), 1..400)) {
-        let mut pair = Pair::new(start);
+        let mut pair = WheelWithModel::new(start);
         let mut now = start;
         for step in steps {
             match step {
-                Step::Insert { ahead, level, times } => {
+                WheelOperation::Insert { ahead, level, times } => {
                     let tick = now.saturating_add_signed(ahead) | ((1 << (6 * level)) - 1);
                     (0..times).for_each(|_| pair.insert(tick));
                 }
-                Step::Advance { by, budget } => {
+                WheelOperation::Advance { by, budget } => {
                     now = now.saturating_add_signed(by);
                     pair.advance(now, budget);
                 }
@@ -128,10 +128,10 @@ fn who_sleeps_until_the_next_stop_wakes_at_the_tick_and_seldom_before() {
         (1 << 60, (1 << 60) - 1),
         (0x0fff_ffff_ffff_ffff, 0x1fff_ffff_ffff_ffff),
     ] {
-        let mut wheel = Wheel::new(start);
+        let mut wheel = TimingWheel::new(start);
         wheel.insert(tick, 7);
         let (mut due, mut stops) = (Vec::new(), 0);
-        while let Some(next) = wheel.next() {
+        while let Some(next) = wheel.next_tick() {
             assert!(due.is_empty() && !wheel.advance(next, usize::MAX, &mut due));
             assert_eq!(due.is_empty(), next < tick, "{start} {tick}");
             stops += 1;
@@ -143,12 +143,12 @@ fn who_sleeps_until_the_next_stop_wakes_at_the_tick_and_seldom_before() {
 
 #[test]
 fn a_clock_that_steps_back_holds_nothing_back_and_brings_nothing_forward() {
-    let mut wheel = Wheel::new(1000);
+    let mut wheel = TimingWheel::new(1000);
     let mut due = Vec::new();
     wheel.insert(1010, 1);
     wheel.insert(990, 2);
     assert!(!wheel.advance(0, 10, &mut due));
-    assert_eq!((due.as_slice(), wheel.next()), ([2].as_slice(), Some(1010)));
+    assert_eq!((due.as_slice(), wheel.next_tick()), ([2].as_slice(), Some(1010)));
     wheel.insert(500, 3);
     assert!(!wheel.advance(600, 10, &mut due) && !wheel.advance(1009, 10, &mut due));
     assert_eq!(due, [2, 3]);
@@ -156,26 +156,27 @@ fn a_clock_that_steps_back_holds_nothing_back_and_brings_nothing_forward() {
     assert_eq!(due, [2, 3, 1]);
 }
 
-impl Wheel {
+impl TimingWheel {
     /// Bytes of the chunks and of the lists of them.
     fn footprint(&self) -> usize {
-        let chunks = |list: &mut dyn Iterator<Item = &Vec<Entry>>| list.map(|chunk| chunk.capacity() * size_of::<Entry>()).sum::<usize>();
+        let chunks =
+            |list: &mut dyn Iterator<Item = &Vec<WheelEntry>>| list.map(|chunk| chunk.capacity() * size_of::<WheelEntry>()).sum::<usize>();
         let slots = self.levels.iter().flat_map(|level| &level.slots);
-        slots.clone().map(|slot| slot.capacity() * size_of::<Vec<Entry>>()).sum::<usize>()
+        slots.clone().map(|slot| slot.capacity() * size_of::<Vec<WheelEntry>>()).sum::<usize>()
             + chunks(&mut slots.flatten())
-            + chunks(&mut self.spare.iter())
+            + chunks(&mut self.spare_chunks.iter())
     }
 }
 
 #[test]
 fn memory_follows_the_entries_and_is_given_back_after_a_burst() {
     const BURST: usize = 1_000_000;
-    let mut wheel = Wheel::new(77);
+    let mut wheel = TimingWheel::new(77);
     for id in 0..BURST as u64 {
         wheel.insert(200_000 + id % 1000, id);
     }
-    let full = BURST * size_of::<Entry>();
-    assert_eq!(size_of::<Entry>(), 16);
+    let full = BURST * size_of::<WheelEntry>();
+    assert_eq!(size_of::<WheelEntry>(), 16);
     assert!(wheel.footprint() < full + full / 20, "{}", wheel.footprint());
     let mut due = Vec::new();
     while wheel.advance(200_500, 1000, &mut due) {
@@ -183,12 +184,12 @@ fn memory_follows_the_entries_and_is_given_back_after_a_burst() {
     }
     assert_eq!(due.len(), 501_000);
     while wheel.advance(300_000, usize::MAX, &mut due) {}
-    assert!(wheel.is_empty() && wheel.footprint() <= SPARE_CHUNKS * CHUNK * size_of::<Entry>(), "{}", wheel.footprint());
+    assert!(wheel.is_empty() && wheel.footprint() <= SPARE_CHUNKS * CHUNK * size_of::<WheelEntry>(), "{}", wheel.footprint());
 }
 
 #[test]
 fn nothing_overtakes_an_older_entry_of_the_same_tick_while_its_slot_is_dealt_out() {
-    let mut wheel = Wheel::new(0);
+    let mut wheel = TimingWheel::new(0);
     (0..300).for_each(|id| wheel.insert(100, id));
     let mut due = Vec::new();
     let mut id = 300;
@@ -203,7 +204,7 @@ fn nothing_overtakes_an_older_entry_of_the_same_tick_while_its_slot_is_dealt_out
 
 #[test]
 fn entries_that_only_move_down_do_not_hold_up_those_that_are_due() {
-    let mut wheel = Wheel::new(0);
+    let mut wheel = TimingWheel::new(0);
     // They lie three levels up, all in one slot.
     (0..60_000).for_each(|id| wheel.insert(64 * 64 * 64 + 5, id));
     let mut due = Vec::new();

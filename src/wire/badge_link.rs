@@ -9,12 +9,12 @@ use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
-use crate::domain::adopted::OldBadge;
+use crate::domain::legacy_keys::LegacyBadgeKey;
 use crate::domain::project::BadgeSecret;
-use crate::wire::route::{BadgePath, Format, Route, SIGNATURE_LENGTH, States};
+use crate::wire::route::{BadgeFormat, BadgePath, BadgeStates, Route, SIGNATURE_LENGTH};
 
 /// The URLs of the badge of a tag, or of a whole project, with their names.
-pub(crate) fn links(base_url: &str, secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> [(&'static str, String); 6] {
+pub(crate) fn badge_urls(base_url: &str, secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> [(&'static str, String); 6] {
     let signature: Box<str> = signature(secret, badge_key, tag).into();
     let link = |states, format| {
         let (badge_key, signature, tag) = (badge_key.into(), signature.clone(), tag.map(Box::from));
@@ -23,19 +23,19 @@ pub(crate) fn links(base_url: &str, secret: &BadgeSecret, badge_key: &str, tag: 
         url
     };
     [
-        ("svg", link(States::Two, Format::Svg)),
-        ("svg3", link(States::Three, Format::Svg)),
-        ("json", link(States::Two, Format::Json)),
-        ("json3", link(States::Three, Format::Json)),
-        ("shields", link(States::Two, Format::Shields)),
-        ("shields3", link(States::Three, Format::Shields)),
+        ("svg", link(BadgeStates::Two, BadgeFormat::Svg)),
+        ("svg3", link(BadgeStates::Three, BadgeFormat::Svg)),
+        ("json", link(BadgeStates::Two, BadgeFormat::Json)),
+        ("json3", link(BadgeStates::Three, BadgeFormat::Json)),
+        ("shields", link(BadgeStates::Two, BadgeFormat::Shields)),
+        ("shields3", link(BadgeStates::Three, BadgeFormat::Shields)),
     ]
 }
 
 /// What a URL is the badge of if its signature fits: ours, or that of the server where the project was before. `Some(None)`: all checks.
-pub(crate) fn signed_tag<'a>(
+pub(crate) fn verified_tag<'a>(
     secret: &BadgeSecret,
-    old: Option<&OldBadge>,
+    old: Option<&LegacyBadgeKey>,
     badge_key: &str,
     tag: Option<&'a str>,
     claimed: &str,
@@ -46,28 +46,28 @@ pub(crate) fn signed_tag<'a>(
     }
     // Healthchecks lists URLs whose tags are escaped twice, and takes both back.
     let tag = tag.map(|tag| percent_decode_str(tag).decode_utf8()).transpose().ok()?;
-    old.is_some_and(|old| is(shortened(&old.mac(tag.as_deref())))).then_some(tag)
+    old.is_some_and(|old| is(encode_signature(&old.sign_tag(tag.as_deref())))).then_some(tag)
 }
 
 /// The first 8 characters of an HMAC-SHA-256 (RFC 2104) in URL-safe base64.
 fn signature(secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> String {
     // No badge key has a slash in it, so no two badges give the same text.
     let mac = match tag {
-        Some(tag) => mac(secret, &[badge_key.as_bytes(), b"/", tag.as_bytes()]),
-        None => mac(secret, &[badge_key.as_bytes()]),
+        Some(tag) => hmac_of(secret, &[badge_key.as_bytes(), b"/", tag.as_bytes()]),
+        None => hmac_of(secret, &[badge_key.as_bytes()]),
     };
-    shortened(&mac.finalize().into_bytes())
+    encode_signature(&mac.finalize().into_bytes())
 }
 
 /// What stands in a URL of such a signature.
-fn shortened(mac: &[u8]) -> String {
+fn encode_signature(mac: &[u8]) -> String {
     let mut signature = BASE64_URL_SAFE_NO_PAD.encode(mac);
     signature.truncate(SIGNATURE_LENGTH);
     signature
 }
 
 /// The HMAC-SHA-256 of a text given in parts.
-pub(super) fn mac(secret: &BadgeSecret, parts: &[&[u8]]) -> Hmac<Sha256> {
+pub(super) fn hmac_of(secret: &BadgeSecret, parts: &[&[u8]]) -> Hmac<Sha256> {
     // A key shorter than a block is filled up with zeros (RFC 2104, section 2).
     let mut block = [0; 64];
     block.iter_mut().zip(&secret.0).for_each(|(byte, secret)| *byte = *secret);
@@ -79,16 +79,16 @@ pub(super) fn mac(secret: &BadgeSecret, parts: &[&[u8]]) -> Hmac<Sha256> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::adopted::ForeignSecret;
+    use crate::domain::legacy_keys::LegacySecret;
     use proptest::prelude::*;
 
     const SECRET: BadgeSecret = BadgeSecret([7; 32]);
 
     /// The tag, states and format of a URL whose signature fits.
-    fn parse(secret: &BadgeSecret, url: &str) -> Option<(Option<Box<str>>, States, Format)> {
+    fn parse(secret: &BadgeSecret, url: &str) -> Option<(Option<Box<str>>, BadgeStates, BadgeFormat)> {
         match Route::parse(url.strip_prefix("http://h")?)? {
             Route::Badge(BadgePath::Tag { badge_key, signature, states, tag, format }) => {
-                let tag = signed_tag(secret, None, &badge_key, tag.as_deref(), &signature)?;
+                let tag = verified_tag(secret, None, &badge_key, tag.as_deref(), &signature)?;
                 Some((tag.map(Box::from), states, format))
             }
             _ => None,
@@ -96,7 +96,7 @@ mod tests {
     }
 
     fn svg3(tag: Option<&str>) -> String {
-        let [_, (_, url), ..] = links("http://h", &SECRET, "key", tag);
+        let [_, (_, url), ..] = badge_urls("http://h", &SECRET, "key", tag);
         url
     }
 
@@ -142,12 +142,12 @@ mod tests {
 
     #[test]
     fn a_signature_of_the_server_before_is_known_beside_ours() {
-        let old = |badge_key: &str, secret: &str| OldBadge::of(badge_key, &ForeignSecret::parse(secret).unwrap());
+        let old = |badge_key: &str, secret: &str| LegacyBadgeKey::for_project(badge_key, &LegacySecret::parse(secret).unwrap());
         let own = old("bk-1", "s3cret");
         // As django.utils.crypto and hc.lib.badges made them.
         let signed = [(Some("x"), "Wv_yDCgl"), (None, "KWG_fXEJ"), (Some("ž"), "F4ihuk6A")];
-        let of = |old: Option<&OldBadge>, tag: Option<&str>, claimed: &str| {
-            signed_tag(&SECRET, old, "bk-1", tag, claimed).map(|tag| tag.map(Cow::into_owned))
+        let of = |old: Option<&LegacyBadgeKey>, tag: Option<&str>, claimed: &str| {
+            verified_tag(&SECRET, old, "bk-1", tag, claimed).map(|tag| tag.map(Cow::into_owned))
         };
         for (tag, claimed) in signed {
             let own_tag = Some(tag.map(str::to_owned));
@@ -173,10 +173,10 @@ mod tests {
     proptest! {
         #[test]
         fn any_tag_survives_its_urls(secret in any::<[u8; 32]>().prop_map(BadgeSecret), tag in any::<String>()) {
-            for (name, url) in links("http://h", &secret, "key", Some(&tag)) {
+            for (name, url) in badge_urls("http://h", &secret, "key", Some(&tag)) {
                 prop_assert!(url.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%:/".contains(&byte)), "{url}");
-                let states = if name.ends_with('3') { States::Three } else { States::Two };
-                let format = Format::ALL.into_iter().find(|format| format.name() == name.trim_end_matches('3')).unwrap();
+                let states = if name.ends_with('3') { BadgeStates::Three } else { BadgeStates::Two };
+                let format = BadgeFormat::ALL.into_iter().find(|format| format.name() == name.trim_end_matches('3')).unwrap();
                 prop_assert_eq!(parse(&secret, &url), Some((Some(tag.as_str().into()), states, format)));
             }
         }

@@ -8,35 +8,36 @@ use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
 use crate::domain::ids::write_uuid;
-use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
-use crate::wire::badge_link::mac;
+use crate::domain::timestamp::Timestamp;
+use crate::wire::badge_link::hmac_of;
 
 /// Characters of the part that tells marks of one user apart.
 pub(crate) const NONCE_LENGTH: usize = 16;
 /// Characters of a mark: the nonce and 32 bytes in base64.
-pub(crate) const LENGTH: usize = NONCE_LENGTH + 43;
+pub(crate) const MARK_LENGTH: usize = NONCE_LENGTH + 43;
 
 /// Makes the mark of a user with these random characters.
 ///
 /// `since`: that of [`User::browsers_since`](crate::domain::user::User::browsers_since).
-pub(crate) fn mark(secret: &BadgeSecret, user: Uuid, since: Moment, nonce: &str) -> String {
+pub(crate) fn new_mark(secret: &BadgeSecret, user: Uuid, since: Timestamp, nonce: &str) -> String {
     format!("{nonce}{}", signature(secret, user, since, nonce))
 }
 
 /// True if this is a mark of the user.
-pub(crate) fn is_of(secret: &BadgeSecret, user: Uuid, since: Moment, mark: &str) -> bool {
+pub(crate) fn is_mark_of(secret: &BadgeSecret, user: Uuid, since: Timestamp, mark: &str) -> bool {
     let parts = mark.split_at_checked(NONCE_LENGTH);
     parts.is_some_and(|(nonce, claimed)| signature(secret, user, since, nonce).as_bytes().ct_eq(claimed.as_bytes()).into())
 }
 
 /// An HMAC-SHA-256 (RFC 2104) in URL-safe base64.
-fn signature(secret: &BadgeSecret, user: Uuid, since: Moment, nonce: &str) -> String {
+fn signature(secret: &BadgeSecret, user: Uuid, since: Timestamp, nonce: &str) -> String {
     // The text of no badge and of no link that unsubscribes.
     let mut text = "browser\n".to_owned();
     write_uuid(user, &mut text);
     let since = since.micros().to_string();
-    BASE64_URL_SAFE_NO_PAD.encode(mac(secret, &[text.as_bytes(), b"\n", since.as_bytes(), b"\n", nonce.as_bytes()]).finalize().into_bytes())
+    BASE64_URL_SAFE_NO_PAD
+        .encode(hmac_of(secret, &[text.as_bytes(), b"\n", since.as_bytes(), b"\n", nonce.as_bytes()]).finalize().into_bytes())
 }
 
 #[cfg(test)]
@@ -46,10 +47,10 @@ mod tests {
     #[test]
     fn a_mark_is_that_of_one_user_one_secret_and_one_time() {
         let (secret, [ann, bob]) = (BadgeSecret([7; 32]), [1, 2].map(Uuid::from_u128));
-        let since = Moment::from_secs(5);
-        let made = mark(&secret, ann, since, "0123456789abcdef");
-        assert_eq!(made.len(), LENGTH);
-        assert!(is_of(&secret, ann, since, &made));
+        let since = Timestamp::from_secs(5);
+        let made = new_mark(&secret, ann, since, "0123456789abcdef");
+        assert_eq!(made.len(), MARK_LENGTH);
+        assert!(is_mark_of(&secret, ann, since, &made));
         let swapped = made.replacen('0', "1", 1);
         for (secret, user, since, mark) in [
             (&secret, bob, since, made.as_str()),
@@ -61,7 +62,7 @@ mod tests {
             (&secret, ann, since, ""),
             (&secret, ann, since, "žžžžžžžžž"),
         ] {
-            assert!(!is_of(secret, user, since, mark), "{mark}");
+            assert!(!is_mark_of(secret, user, since, mark), "{mark}");
         }
     }
 }

@@ -9,20 +9,20 @@ use hyper::header::{
 };
 use hyper::{Response, StatusCode};
 
-use super::outgoing::Content;
-use crate::engine::command::{Refusal, Unavailable};
+use super::response_body::ResponseBody;
+use crate::engine::command::{CommandError, Unavailable};
 
 /// An answer on its way out.
-pub(crate) type Reply = Response<Content>;
+pub(crate) type HttpReply = Response<ResponseBody>;
 
 /// What a connection over the limit is told before it is closed.
-pub(crate) const OVERLOADED: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n";
+pub(crate) const OVERLOADED_RESPONSE: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-fn with(status: StatusCode, content_type: HeaderValue, body: impl Into<Content>) -> Reply {
+fn new_reply(status: StatusCode, content_type: HeaderValue, body: impl Into<ResponseBody>) -> HttpReply {
     let mut reply = Response::new(body.into());
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, content_type);
@@ -30,112 +30,112 @@ fn with(status: StatusCode, content_type: HeaderValue, body: impl Into<Content>)
 }
 
 /// 200 with a JSON document.
-pub(crate) fn json(body: impl Into<Content>) -> Reply {
-    with(StatusCode::OK, JSON, body)
+pub(crate) fn json(body: impl Into<ResponseBody>) -> HttpReply {
+    new_reply(StatusCode::OK, JSON, body)
 }
 
 /// 201 with a JSON document.
-pub(crate) fn created_json(body: impl Into<Content>) -> Reply {
-    with(StatusCode::CREATED, JSON, body)
+pub(crate) fn created_json(body: impl Into<ResponseBody>) -> HttpReply {
+    new_reply(StatusCode::CREATED, JSON, body)
 }
 
 /// 200 with a text.
-pub(crate) fn text(body: impl Into<Content>) -> Reply {
-    with(StatusCode::OK, TEXT, body)
+pub(crate) fn text(body: impl Into<ResponseBody>) -> HttpReply {
+    new_reply(StatusCode::OK, TEXT, body)
 }
 
 /// 201 with a text.
-pub(crate) fn created_text(body: impl Into<Content>) -> Reply {
-    with(StatusCode::CREATED, TEXT, body)
+pub(crate) fn created_text(body: impl Into<ResponseBody>) -> HttpReply {
+    new_reply(StatusCode::CREATED, TEXT, body)
 }
 
 /// 200 with a page.
-pub(crate) fn page(html: impl Into<Content>) -> Reply {
-    with(StatusCode::OK, HTML, html)
+pub(crate) fn page(html: impl Into<ResponseBody>) -> HttpReply {
+    new_reply(StatusCode::OK, HTML, html)
 }
 
 /// 200 with content of some other type.
-pub(crate) fn content(content_type: &'static str, body: impl Into<Content>) -> Reply {
-    with(StatusCode::OK, HeaderValue::from_static(content_type), body)
+pub(crate) fn content(content_type: &'static str, body: impl Into<ResponseBody>) -> HttpReply {
+    new_reply(StatusCode::OK, HeaderValue::from_static(content_type), body)
 }
 
 /// 200 with a page that stands alone: it loads nothing, and is shown in no other one.
-pub(crate) fn lone_page(html: String) -> Reply {
+pub(crate) fn standalone_page(html: String) -> HttpReply {
     let mut reply = page(html);
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, "default-src 'none'; form-action 'self'; frame-ancestors 'none'"),
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, "no-store"),
     ] {
-        set(&mut reply, name, value);
+        set_header(&mut reply, name, value);
     }
     reply
 }
 
 /// 204 without a body.
-pub(crate) fn no_content() -> Reply {
-    let mut reply = Response::new(Content::from(""));
+pub(crate) fn no_content() -> HttpReply {
+    let mut reply = Response::new(ResponseBody::from(""));
     *reply.status_mut() = StatusCode::NO_CONTENT;
     reply
 }
 
 /// 301 to a relative location.
-pub(crate) fn moved(location: &str) -> Reply {
-    let mut reply = Response::new(Content::from(""));
+pub(crate) fn moved_permanently(location: &str) -> HttpReply {
+    let mut reply = Response::new(ResponseBody::from(""));
     *reply.status_mut() = StatusCode::MOVED_PERMANENTLY;
-    set(&mut reply, LOCATION, location);
+    set_header(&mut reply, LOCATION, location);
     reply
 }
 
 /// 303 to a relative location: what was asked for is done, and the page there shows it.
-pub(crate) fn see_other(location: &str) -> Reply {
-    let mut reply = Response::new(Content::from(""));
+pub(crate) fn see_other(location: &str) -> HttpReply {
+    let mut reply = Response::new(ResponseBody::from(""));
     *reply.status_mut() = StatusCode::SEE_OTHER;
-    set(&mut reply, LOCATION, location);
+    set_header(&mut reply, LOCATION, location);
     reply
 }
 
 /// 304 for a client that has the current answer already.
-pub(crate) fn not_modified(tag: &str) -> Reply {
-    let mut reply = Response::new(Content::from(""));
+pub(crate) fn not_modified(tag: &str) -> HttpReply {
+    let mut reply = Response::new(ResponseBody::from(""));
     *reply.status_mut() = StatusCode::NOT_MODIFIED;
-    set(&mut reply, ETAG, tag);
+    set_header(&mut reply, ETAG, tag);
     reply
 }
 
 /// Sets a header, unless the value cannot stand in one.
-pub(crate) fn set(reply: &mut Reply, name: HeaderName, value: &str) {
+pub(crate) fn set_header(reply: &mut HttpReply, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         reply.headers_mut().insert(name, value);
     }
 }
 
 /// Adds a line of a header that may stand there several times, unless the value cannot stand in one.
-pub(crate) fn add(reply: &mut Reply, name: HeaderName, value: &str) {
+pub(crate) fn add_header(reply: &mut HttpReply, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         reply.headers_mut().append(name, value);
     }
 }
 
 /// Has browsers take the content for what it is said to be (Fetch Standard, X-Content-Type-Options).
-pub(crate) fn never_sniffed(mut reply: Reply) -> Reply {
+pub(crate) fn with_nosniff(mut reply: HttpReply) -> HttpReply {
     reply.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
 }
 
 /// Whether the connection ends with this answer while the client may still be sending a body.
-pub(crate) fn leaves_body(reply: &Reply) -> bool {
+pub(crate) fn closes_connection(reply: &HttpReply) -> bool {
     reply.headers().contains_key(CONNECTION)
 }
 
 /// Forbids every cache to keep the answer.
-pub(crate) fn never_cached(mut reply: Reply) -> Reply {
+pub(crate) fn with_no_store(mut reply: HttpReply) -> HttpReply {
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache, max-age=0"));
     reply
 }
 
 /// Lets scripts of every web page send such requests, with an API key, and read the answer (Fetch Standard, CORS protocol).
-pub(crate) fn any_origin(mut reply: Reply, methods: &'static str) -> Reply {
+pub(crate) fn with_any_origin(mut reply: HttpReply, methods: &'static str) -> HttpReply {
     for (name, value) in [
         (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (ACCESS_CONTROL_ALLOW_HEADERS, "X-Api-Key"),
@@ -149,7 +149,7 @@ pub(crate) fn any_origin(mut reply: Reply, methods: &'static str) -> Reply {
 
 /// Why a request is not carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Fault {
+pub(crate) enum HttpError {
     /// There is no such thing.
     NotFound,
     /// The path does not take the method. It takes these.
@@ -177,19 +177,19 @@ pub(crate) enum Fault {
     /// Several checks have that slug.
     AmbiguousSlug,
     /// The body did not come in time.
-    Timeout,
+    BodyTimeout,
     /// What is to be changed has changed since it was read.
     Outdated,
     /// Fields of a form are wrong. The page says which.
-    Invalid,
+    InvalidForm,
     /// Too many long bodies are coming in at the same time.
-    NoRoom,
+    BodyBudgetExhausted,
     /// The body is longer than so many bytes.
-    TooLarge(usize),
+    BodyTooLarge(usize),
     /// The URL is too long.
     UriTooLong,
     /// The body is coded in a way that is not known here.
-    UnknownCoding,
+    UnsupportedCoding,
     /// The API key is used too often. It is good again after so many seconds.
     TooManyRequests(i64),
     /// As many pages as may be are kept up to date.
@@ -200,7 +200,7 @@ pub(crate) enum Fault {
     ProbeFailed,
 }
 
-impl Fault {
+impl HttpError {
     fn status(&self) -> StatusCode {
         match self {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
@@ -208,15 +208,15 @@ impl Fault {
             Self::Forbidden | Self::CheckLimit | Self::ChannelLimit | Self::KeyLimit | Self::WindowLimit => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::NotPaused | Self::AmbiguousSlug | Self::Outdated => StatusCode::CONFLICT,
-            Self::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::InvalidForm => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UriTooLong => StatusCode::URI_TOO_LONG,
-            Self::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
+            Self::UnsupportedCoding => StatusCode::NOT_IMPLEMENTED,
             Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::ProbeFailed => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable | Self::NoRoom | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable | Self::BodyBudgetExhausted | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -237,12 +237,12 @@ impl Fault {
             Self::NotPaused => "check is not paused",
             Self::AmbiguousSlug => "ambiguous slug",
             Self::Outdated => "it has changed since",
-            Self::Invalid => "fields of the form are wrong",
-            Self::Timeout => "the request body did not arrive in time",
-            Self::NoRoom => "too many long request bodies are coming in, try again later",
-            Self::TooLarge(most) => return format!("the request body is longer than {most} bytes").into(),
+            Self::InvalidForm => "fields of the form are wrong",
+            Self::BodyTimeout => "the request body did not arrive in time",
+            Self::BodyBudgetExhausted => "too many long request bodies are coming in, try again later",
+            Self::BodyTooLarge(most) => return format!("the request body is longer than {most} bytes").into(),
             Self::UriTooLong => "the URL is too long",
-            Self::UnknownCoding => "the only transfer coding that is taken is chunked",
+            Self::UnsupportedCoding => "the only transfer coding that is taken is chunked",
             Self::TooManyRequests(_) => "too many requests with this api key, try again later",
             Self::TooManyStreams => "too many pages are kept up to date already, ask now and then instead",
             Self::Unavailable => "the service cannot do this at the moment, try again later",
@@ -251,66 +251,66 @@ impl Fault {
     }
 
     /// As a text, for ping URLs and everything outside the API.
-    pub(crate) fn plain(&self) -> Reply {
-        self.complete(with(self.status(), TEXT, self.message().into_owned()))
+    pub(crate) fn to_text(&self) -> HttpReply {
+        self.with_error_headers(new_reply(self.status(), TEXT, self.message().into_owned()))
     }
 
     /// As a page.
-    pub(crate) fn page(&self, html: impl Into<Content>) -> Reply {
-        self.complete(with(self.status(), HTML, html))
+    pub(crate) fn to_page(&self, html: impl Into<ResponseBody>) -> HttpReply {
+        self.with_error_headers(new_reply(self.status(), HTML, html))
     }
 
     /// As a JSON object with a member `error`.
-    pub(crate) fn json(&self) -> Reply {
+    pub(crate) fn to_json(&self) -> HttpReply {
         let body = serde_json::json!({ "error": self.message() }).to_string();
-        self.complete(with(self.status(), JSON, body))
+        self.with_error_headers(new_reply(self.status(), JSON, body))
     }
 
     /// Adds the headers that belong to some faults.
-    fn complete(&self, mut reply: Reply) -> Reply {
+    fn with_error_headers(&self, mut reply: HttpReply) -> HttpReply {
         match self {
-            Self::MethodNotAllowed(allowed) => set(&mut reply, ALLOW, allowed),
-            Self::TooManyRequests(seconds) => set(&mut reply, RETRY_AFTER, &seconds.to_string()),
-            Self::Unavailable | Self::NoRoom => set(&mut reply, RETRY_AFTER, "1"),
-            Self::TooManyStreams => set(&mut reply, RETRY_AFTER, "60"),
+            Self::MethodNotAllowed(allowed) => set_header(&mut reply, ALLOW, allowed),
+            Self::TooManyRequests(seconds) => set_header(&mut reply, RETRY_AFTER, &seconds.to_string()),
+            Self::Unavailable | Self::BodyBudgetExhausted => set_header(&mut reply, RETRY_AFTER, "1"),
+            Self::TooManyStreams => set_header(&mut reply, RETRY_AFTER, "60"),
             _ => {}
         }
         // What is left of the body would be read as the next request.
-        if matches!(self, Self::Timeout | Self::NoRoom | Self::TooLarge(_) | Self::UnknownCoding) {
-            set(&mut reply, CONNECTION, "close");
+        if matches!(self, Self::BodyTimeout | Self::BodyBudgetExhausted | Self::BodyTooLarge(_) | Self::UnsupportedCoding) {
+            set_header(&mut reply, CONNECTION, "close");
         }
         reply
     }
 }
 
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
+impl From<CommandError> for HttpError {
+    fn from(refusal: CommandError) -> Self {
         match refusal {
-            Refusal::NotFound => Self::NotFound,
-            Refusal::AmbiguousSlug => Self::AmbiguousSlug,
-            Refusal::CheckLimit => Self::CheckLimit,
-            Refusal::ChannelLimit => Self::ChannelLimit,
-            Refusal::KeyLimit => Self::KeyLimit,
-            Refusal::WindowLimit => Self::WindowLimit,
-            Refusal::NotPaused => Self::NotPaused,
-            Refusal::EmptyChannel => Self::BadRequest("empty channel identifier".into()),
-            Refusal::InvalidChannel(text) => Self::BadRequest(format!("invalid channel identifier: {text}").into()),
-            Refusal::AmbiguousChannel(text) => Self::BadRequest(format!("non-unique channel identifier: {text}").into()),
-            Refusal::TooLong(field) => Self::BadRequest(format!("json validation error: {field} is too long").into()),
-            Refusal::Parents(error) => Self::BadRequest(error.to_string().into()),
-            Refusal::Settings(error) => Self::BadRequest(error.to_string().into()),
+            CommandError::NotFound => Self::NotFound,
+            CommandError::AmbiguousSlug => Self::AmbiguousSlug,
+            CommandError::CheckLimitReached => Self::CheckLimit,
+            CommandError::ChannelLimitReached => Self::ChannelLimit,
+            CommandError::KeyLimitReached => Self::KeyLimit,
+            CommandError::WindowLimitReached => Self::WindowLimit,
+            CommandError::NotPaused => Self::NotPaused,
+            CommandError::EmptyChannel => Self::BadRequest("empty channel identifier".into()),
+            CommandError::InvalidChannel(text) => Self::BadRequest(format!("invalid channel identifier: {text}").into()),
+            CommandError::AmbiguousChannel(text) => Self::BadRequest(format!("non-unique channel identifier: {text}").into()),
+            CommandError::FieldTooLong(field) => Self::BadRequest(format!("json validation error: {field} is too long").into()),
+            CommandError::InvalidParents(error) => Self::BadRequest(error.to_string().into()),
+            CommandError::InvalidSettings(error) => Self::BadRequest(error.to_string().into()),
             // No request of this door names a project, retries a delivery, declares or imports anything.
-            Refusal::Stage(_) => Self::BadRequest("it cannot be imported".into()),
-            Refusal::Conflicts(_) => Self::BadRequest("what is declared cannot be".into()),
-            Refusal::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),
-            Refusal::User(_) => Self::BadRequest("the user does not allow it".into()),
-            Refusal::ChannelDisabled => Self::BadRequest("the channel is disabled".into()),
-            Refusal::Outdated => Self::BadRequest("the check has changed since".into()),
+            CommandError::Import(_) => Self::BadRequest("it cannot be imported".into()),
+            CommandError::ConfigConflicts(_) => Self::BadRequest("what is declared cannot be".into()),
+            CommandError::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),
+            CommandError::User(_) => Self::BadRequest("the user does not allow it".into()),
+            CommandError::ChannelDisabled => Self::BadRequest("the channel is disabled".into()),
+            CommandError::Outdated => Self::BadRequest("the check has changed since".into()),
         }
     }
 }
 
-impl From<Unavailable> for Fault {
+impl From<Unavailable> for HttpError {
     fn from(_: Unavailable) -> Self {
         Self::Unavailable
     }

@@ -6,28 +6,28 @@ use std::sync::Arc;
 use hyper::header::{HOST, TRANSFER_ENCODING};
 use hyper::{Request, Uri, Version};
 
-use super::reply::Fault;
+use super::reply::HttpError;
 
 /// Bytes of path and query; longer ones are answered 414.
-pub(crate) const URL_BYTES: usize = 8 << 10;
+pub(crate) const MAX_URL_BYTES: usize = 8 << 10;
 
 /// Refuses what no address takes: a URL that is too long, a request without a host or with several (RFC 9112, section 3.2), and a body
 /// that is coded otherwise than in chunks (section 6.1).
-pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Fault> {
+pub(crate) fn validate<B>(request: &Request<B>) -> Result<(), HttpError> {
     let headers = request.headers();
-    if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > URL_BYTES) {
-        return Err(Fault::UriTooLong);
+    if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > MAX_URL_BYTES) {
+        return Err(HttpError::UriTooLong);
     }
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() || (host.is_none() && request.version() == Version::HTTP_11) {
-        return Err(Fault::BadRequest("give one Host header".into()));
+        return Err(HttpError::BadRequest("give one Host header".into()));
     }
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => Ok(()),
         (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
-        _ => Err(Fault::UnknownCoding),
+        _ => Err(HttpError::UnsupportedCoding),
     }
 }
 
@@ -84,7 +84,7 @@ impl BaseUrl {
 
     /// True if the host is this machine for every browser.
     pub fn is_loopback(&self) -> bool {
-        is_loopback(&self.host().to_ascii_lowercase())
+        is_loopback_host(&self.host().to_ascii_lowercase())
     }
 
     /// The path of the URL: empty, or beginning with a slash and ending without one.
@@ -93,32 +93,32 @@ impl BaseUrl {
     }
 
     /// A request's path as if the service lay at the root: proxies may pass the prefix on or strip it.
-    pub(crate) fn inner_path<'p>(&self, path: &'p str) -> &'p str {
+    pub(crate) fn strip_base_path<'p>(&self, path: &'p str) -> &'p str {
         path.strip_prefix(&*self.path).filter(|rest| rest.starts_with('/')).unwrap_or(path)
     }
 }
 
 /// True if a host, in lower case, is this machine for every browser. An IPv6 address may be in brackets.
-pub(crate) fn is_loopback(host: &str) -> bool {
+pub(crate) fn is_loopback_host(host: &str) -> bool {
     ["localhost", "127.0.0.1", "::1", "[::1]"].contains(&host)
 }
 
 /// The decoded parameters of a query, in order. A name or value that is not UTF-8 is `None`.
 pub(crate) fn query(uri: &Uri) -> impl Iterator<Item = (Option<String>, Option<String>)> + '_ {
-    pairs(uri.query().unwrap_or_default())
+    form_pairs(uri.query().unwrap_or_default())
 }
 
 /// The decoded pairs of a query or a form, in order (URL Standard, application/x-www-form-urlencoded). A name or value that is not UTF-8 is
 /// `None`.
-pub(crate) fn pairs(text: &str) -> impl Iterator<Item = (Option<String>, Option<String>)> + '_ {
+pub(crate) fn form_pairs(text: &str) -> impl Iterator<Item = (Option<String>, Option<String>)> + '_ {
     let parts = text.split('&').filter(|part| !part.is_empty());
     parts.map(|part| {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        (decoded(name), decoded(value))
+        (percent_decode(name), percent_decode(value))
     })
 }
 
-fn decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let text = text.replace('+', " ");
     percent_encoding::percent_decode_str(&text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
 }
@@ -135,8 +135,8 @@ mod tests {
         ] {
             let base: BaseUrl = text.parse().unwrap();
             assert!(["localhost", "example.org"].contains(&base.host()));
-            assert_eq!((base.as_str(), base.inner_path("/sub/ping")), (kept, inner));
-            assert_eq!(base.inner_path("/subject"), "/subject");
+            assert_eq!((base.as_str(), base.strip_base_path("/sub/ping")), (kept, inner));
+            assert_eq!(base.strip_base_path("/subject"), "/subject");
         }
         for bad in ["", "localhost:8000", "ftp://example.org", "http://", "http://u@h", "http://h/?q", "http://h/#f", "/sub"] {
             assert_eq!(bad.parse::<BaseUrl>(), Err(BaseUrlError), "{bad}");

@@ -3,18 +3,18 @@
 
 mod badge;
 mod endpoint;
-mod own;
+mod extension;
 mod ping;
 
-pub(crate) use badge::{BadgePath, Format, SIGNATURE_LENGTH, States};
-pub(crate) use endpoint::{Endpoint, Resource, Version};
-pub(crate) use own::{OWN_PATH, OwnResource};
+pub(crate) use badge::{BadgeFormat, BadgePath, BadgeStates, SIGNATURE_LENGTH};
+pub(crate) use endpoint::{ApiResource, ApiVersion, Endpoint};
+pub(crate) use extension::{EXTENSION_PATH, ExtensionResource};
 pub use ping::creating_ping_url;
-pub(crate) use ping::{Action, PingPath};
+pub(crate) use ping::{PingAction, PingPath};
 
 use uuid::Uuid;
 
-use crate::domain::ids::{path_uuid, write_uuid};
+use crate::domain::ids::{parse_path_uuid, write_uuid};
 
 /// What a path names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub(crate) enum Route {
     /// `/api/v1/…` to `/api/v3/…`
     Api(Endpoint),
     /// `/api/overdue/v1/…`
-    Own(OwnResource),
+    Extension(ExtensionResource),
     /// `/api/v3/openapi.json`
     OpenApi,
     /// `/badge/…` and `/b/…`
@@ -55,16 +55,16 @@ impl Route {
         match (first, rest) {
             ("ping", rest) => PingPath::parse(rest).map(Self::Ping),
             ("api", ["v3", "openapi.json"]) => Some(Self::OpenApi),
-            ("api", ["overdue", "v1", rest @ ..]) => OwnResource::parse(rest).map(Self::Own),
+            ("api", ["overdue", "v1", rest @ ..]) => ExtensionResource::parse(rest).map(Self::Extension),
             ("api", [version, rest @ ..]) => Endpoint::parse(version, rest).map(Self::Api),
             ("badge", [badge_key, last]) => Some(Self::Badge(BadgePath::parse_project(badge_key, last))),
             ("badge", [badge_key, signed, last]) => Some(Self::Badge(BadgePath::parse_tag(badge_key, signed, last))),
             ("b", [states, last]) => BadgePath::parse_check(states, last).map(Self::Badge),
-            ("unsubscribe", [channel, signature]) => Some(Self::Unsubscribe(path_uuid(channel)?, (*signature).into())),
+            ("unsubscribe", [channel, signature]) => Some(Self::Unsubscribe(parse_path_uuid(channel)?, (*signature).into())),
             ("healthz", []) => Some(Self::Health),
             ("metrics", []) => Some(Self::Metrics),
             ("projects", [project, "metrics", key] | [project, "checks", "metrics", key]) => {
-                Some(Self::ProjectMetrics(path_uuid(project)?, Some(*key).filter(|key| !key.is_empty()).map(Into::into)))
+                Some(Self::ProjectMetrics(parse_path_uuid(project)?, Some(*key).filter(|key| !key.is_empty()).map(Into::into)))
             }
             _ => None,
         }
@@ -75,8 +75,8 @@ impl Route {
         match self {
             Self::Ping(path) => path.write(out),
             Self::Api(endpoint) => endpoint.write(out),
-            Self::Own(resource) => resource.write(out),
-            Self::OpenApi => out.extend([Version::V3.path(), "/openapi.json"]),
+            Self::Extension(resource) => resource.write(out),
+            Self::OpenApi => out.extend([ApiVersion::V3.path(), "/openapi.json"]),
             Self::Badge(path) => path.write(out),
             Self::Unsubscribe(channel, signature) => {
                 out.push_str("/unsubscribe/");

@@ -25,20 +25,20 @@ use overdue::domain::project::ChannelName;
 use overdue::manage::channel;
 use serde_json::{Value, json};
 
-use crate::support::server::{Answer, Project, Server};
+use crate::support::server::{TestProject, TestResponse, TestServer};
 
 /// A check that no project has.
 pub const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
-impl Server {
+impl TestServer {
     /// A request with a key of one's own.
-    pub(crate) async fn keyed(&self, key: &str, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) async fn keyed(&self, key: &str, method: &str, path: &str, body: &str) -> TestResponse {
         self.send(method, path, &[("X-Api-Key", key)], body.as_bytes()).await
     }
 
     /// Makes a channel and returns its UUID.
-    pub(crate) async fn channel(&self, project: &Project, name: &str) -> String {
-        let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "a@b.example")]).unwrap();
+    pub(crate) async fn channel(&self, project: &TestProject, name: &str) -> String {
+        let settings = ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "a@b.example")]).unwrap();
         let channel = channel::create(&self.handle, project.id, ChannelName::parse(name).unwrap(), settings).await.unwrap();
         channel.uuid.to_string()
     }
@@ -72,7 +72,7 @@ fn path(check: &Value, rest: &str) -> String {
 
 /// Checks status and message of a refusal, which says nothing else.
 #[track_caller]
-fn refused(answer: &Answer, status: u16, message: &str) {
+fn refused(answer: &TestResponse, status: u16, message: &str) {
     assert_eq!((answer.status, answer.json()), (status, json!({ "error": message })));
     assert_eq!(answer.header("Content-Type"), Some("application/json"));
 }

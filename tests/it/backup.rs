@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use overdue::backup::{self, BackupError, Intervals, Keeper};
+use overdue::backup::{self, BackupError, BackupSchedule, BackupScheduler};
 use overdue::clock::ManualClock;
 use overdue::domain::ids::ProjectId;
-use overdue::domain::moment::Moment;
-use overdue::domain::ping::Kind;
-use overdue::engine::{Handle, Thresholds};
+use overdue::domain::ping::PingKind;
+use overdue::domain::timestamp::Timestamp;
+use overdue::engine::{Handle, HousekeepingLimits};
 use overdue::random::Random;
 use overdue::store::{FILE_NAME, Medium, StoreError};
 
-use crate::layouts::{LAYOUTS, Site, ask, fill, questions};
-use crate::support::build;
-use crate::support::engine::{Engine, open};
+use crate::layouts::{LAYOUTS, LayoutServer, fill, get, request_paths};
+use crate::support::commands;
+use crate::support::engine::{TestEngine, open};
 use crate::support::server::START;
 
-fn taken(handle: &Handle) -> Vec<u8> {
+fn take_backup(handle: &Handle) -> Vec<u8> {
     let mut bytes = Vec::new();
-    backup::write(handle, &mut bytes).unwrap();
+    backup::write_backup(handle, &mut bytes).unwrap();
     bytes
 }
 
@@ -33,17 +33,17 @@ fn restore(directory: &Path, backup: &[u8]) -> Result<(), BackupError> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_restored_elsewhere_answers_every_get_equally() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let site = Site::open(here.path(), START).await;
+    let site = LayoutServer::open(here.path(), START).await;
     let (main, other, uuids) = fill(&site).await;
-    let bytes = taken(&site.handle);
+    let bytes = take_backup(&site.handle);
     restore(there.path(), &bytes).unwrap();
-    let restored = Site::open(there.path(), site.handle.now()).await;
-    let asked = questions(&site, &main, &other, &uuids).await;
+    let restored = LayoutServer::open(there.path(), site.handle.now()).await;
+    let asked = request_paths(&site, &main, &other, &uuids).await;
     assert!(asked.len() > 500);
     for (key, path) in &asked {
-        assert_eq!(ask(&restored, key, path).await, ask(&site, key, path).await, "{path}");
+        assert_eq!(get(&restored, key, path).await, get(&site, key, path).await, "{path}");
     }
-    let of = |site: &Site| (site.handle.with_state(|state| state.instance), site.handle.badge_secret().map(|secret| secret.0));
+    let of = |site: &LayoutServer| (site.handle.with_state(|state| state.instance_id), site.handle.badge_secret().map(|secret| secret.0));
     assert_ne!(of(&restored).0, of(&site).0, "two that go on from the same state are told apart");
     assert_eq!(of(&restored).1, of(&site).1);
     let mut file = std::fs::read_dir(there.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
@@ -51,8 +51,8 @@ async fn what_is_restored_elsewhere_answers_every_get_equally() {
     assert_eq!(file, [FILE_NAME]);
     assert_eq!(std::fs::metadata(there.path().join(FILE_NAME)).unwrap().permissions().mode() & 0o777, 0o600);
     let (_, findings) = backup::inspect(&*bytes).unwrap();
-    assert_eq!((findings.wrong, findings.put_aside, findings.told.len()), (0, 0, 0), "{findings:?}");
-    assert!(findings.sound_bodies > 10 && findings.tables["pings"].rows > 10, "{findings:?}");
+    assert_eq!((findings.problem_count, findings.quarantined_rows, findings.problems.len()), (0, 0, 0), "{findings:?}");
+    assert!(findings.intact_bodies > 10 && findings.tables["pings"].rows > 10, "{findings:?}");
 }
 
 /// One sends a ping after the other, to three checks in turns, while rows are swept and backups are taken: each has the first so many pings.
@@ -61,13 +61,14 @@ async fn a_backup_is_a_state_that_the_server_was_in() {
     const CHECKS: usize = 3;
     const BACKUPS: usize = 5;
     const LIMIT: u64 = 20;
-    let thresholds = Thresholds { slice: 8, least_tail: 40, tail_per_check: 0, slack: 8, ..Thresholds::default() };
-    let mut engine = Engine::open(Medium::memory(), thresholds);
-    engine.project(LIMIT as u32);
+    let thresholds =
+        HousekeepingLimits { slice_rows: 8, min_tail: 40, tail_per_check: 0, slack_entries: 8, ..HousekeepingLimits::default() };
+    let mut engine = TestEngine::open(Medium::memory(), thresholds);
+    engine.create_project(LIMIT as u32);
     for uuid in 0..CHECKS {
-        engine.check(uuid as u128);
+        engine.create_check(uuid as u128);
     }
-    let Engine { handle, writer, clock } = engine;
+    let TestEngine { handle, writer, clock } = engine;
     let running = std::thread::spawn(|| writer.run());
     let [sent, answered, made] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
     let sender = tokio::spawn({
@@ -80,7 +81,7 @@ async fn a_backup_is_a_state_that_the_server_was_in() {
                 }
                 sent.store(number + 1, Ordering::SeqCst);
                 clock.advance_secs(1);
-                handle.call(build::ping((number % CHECKS) as u128, Kind::Success, number.to_string())).await.unwrap().unwrap();
+                handle.call(commands::ping((number % CHECKS) as u128, PingKind::Success, number.to_string())).await.unwrap().unwrap();
                 answered.store(number + 1, Ordering::SeqCst);
             }
         }
@@ -88,12 +89,12 @@ async fn a_backup_is_a_state_that_the_server_was_in() {
     for _ in 0..BACKUPS {
         let least = answered.load(Ordering::SeqCst);
         let source = handle.clone();
-        let bytes = tokio::task::spawn_blocking(move || taken(&source)).await.unwrap();
+        let bytes = tokio::task::spawn_blocking(move || take_backup(&source)).await.unwrap();
         let most = sent.load(Ordering::SeqCst);
         let directory = tempfile::tempdir().unwrap();
         restore(directory.path(), &bytes).unwrap();
         let (restored, _writer) =
-            open(Medium::Directory(directory.path().into()), &clock, |config| config.thresholds = thresholds).unwrap();
+            open(Medium::Directory(directory.path().into()), &clock, |config| config.housekeeping = thresholds).unwrap();
         let checks: Vec<_> = restored.with_state(|state| state.checks_of(ProjectId(1)).cloned().collect());
         let total: u64 = checks.iter().map(|check| check.state.n_pings).sum();
         assert!((least..=most).contains(&(total as usize)), "{total} of {least} to {most}");
@@ -108,7 +109,7 @@ async fn a_backup_is_a_state_that_the_server_was_in() {
             }
         }
         let (_, findings) = backup::inspect(&*bytes).unwrap();
-        assert_eq!(findings.wrong, 0, "{findings:?}");
+        assert_eq!(findings.problem_count, 0, "{findings:?}");
         made.fetch_add(1, Ordering::SeqCst);
     }
     sender.await.unwrap();
@@ -118,9 +119,9 @@ async fn a_backup_is_a_state_that_the_server_was_in() {
 
 #[test]
 fn what_is_damaged_or_in_use_leaves_everything_as_it_was() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    engine.project(5);
-    let bytes = taken(&engine.handle);
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(5);
+    let bytes = take_backup(&engine.handle);
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("new");
     for len in [0, 10, bytes.len() / 2, bytes.len() - 1] {
@@ -165,11 +166,11 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
-    let engine = Engine::open(Medium::memory(), Thresholds::default());
+    let engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
     let directory = tempfile::tempdir().unwrap();
     let path: PathBuf = directory.path().join("backups");
     std::fs::create_dir(&path).unwrap();
-    let instance = engine.handle.with_state(|state| state.instance.unwrap().map(|byte| format!("{byte:02x}")).concat());
+    let instance = engine.handle.with_state(|state| state.instance_id.unwrap().map(|byte| format!("{byte:02x}")).concat());
     let foreign =
         ["notes.txt".to_owned(), "overdue-00000000-20200101T000000Z.backup.zst".into(), format!("overdue-{instance}-x.backup.zst")];
     for name in &foreign {
@@ -178,9 +179,9 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
     // A server that was killed left this one.
     std::fs::write(path.join(format!("overdue-{instance}-20200101T000000Z.backup.zst.partial")), b"x").unwrap();
     let own = |names: Vec<String>| names.into_iter().filter(|name| !foreign.contains(name)).collect::<Vec<_>>();
-    let newest = || engine.handle.metrics().backups().and_then(|status| status.newest);
-    let intervals = Intervals { directory: path.clone(), every: Duration::from_secs(86_400), keep: 2 };
-    let keeper = Keeper::start(engine.handle.clone(), intervals.clone()).unwrap();
+    let newest = || engine.handle.metrics().backup_status().and_then(|status| status.newest);
+    let intervals = BackupSchedule { directory: path.clone(), interval: Duration::from_secs(86_400), keep_newest: 2 };
+    let keeper = BackupScheduler::start(engine.handle.clone(), intervals.clone()).unwrap();
     let begun = engine.handle.now();
     wait_until("the first is made at once", || newest() == Some(begun));
     for day in 1..4 {
@@ -190,8 +191,8 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
     wait_until("two are kept", || own(names(&path)).len() == 2);
     assert_eq!(own(names(&path)), ["20270117T080000Z", "20270118T080000Z"].map(|time| format!("overdue-{instance}-{time}.backup.zst")));
     assert!(foreign.iter().all(|name| path.join(name).exists()), "only its own files are removed");
-    let (about, findings) = backup::inspect(backup::open(&path.join(&own(names(&path))[1])).unwrap()).unwrap();
-    assert_eq!((about.made.as_str(), findings.wrong), ("2027-01-18T08:00:00+00:00", 0));
+    let (about, findings) = backup::inspect(backup::open_backup(&path.join(&own(names(&path))[1])).unwrap()).unwrap();
+    assert_eq!((about.begun.as_str(), findings.problem_count), ("2027-01-18T08:00:00+00:00", 0));
     // Where none can be made, the next attempt is made after ten minutes.
     std::fs::rename(&path, directory.path().join("away")).unwrap();
     engine.clock.advance_secs(86_400);
@@ -202,15 +203,15 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
     drop(keeper);
     // The next start goes on from the files.
     let made = newest();
-    engine.handle.metrics().makes_backups(None);
-    let _keeper = Keeper::start(engine.handle.clone(), intervals).unwrap();
+    engine.handle.metrics().enable_backups(None);
+    let _keeper = BackupScheduler::start(engine.handle.clone(), intervals).unwrap();
     assert_eq!(newest(), made);
 }
 
 #[test]
 fn an_upgrade_leaves_a_copy_of_the_file_and_no_more_than_one() {
     let directory = tempfile::tempdir().unwrap();
-    let clock = ManualClock::at(Moment::from_secs(1_900_000_000));
+    let clock = ManualClock::at(Timestamp::from_secs(1_900_000_000));
     let open_file = |path: &Path| drop(open(Medium::Directory(path.into()), &clock, |_| {}).unwrap());
     for layout in ["1", "2", "11"] {
         std::fs::copy(Path::new(LAYOUTS).join(layout).join(FILE_NAME), directory.path().join(FILE_NAME)).unwrap();
@@ -235,7 +236,7 @@ fn an_upgrade_leaves_a_copy_of_the_file_and_no_more_than_one() {
 #[test]
 fn an_upgrade_without_room_for_a_copy_goes_on() {
     let directory = tempfile::tempdir().unwrap();
-    let clock = ManualClock::at(Moment::from_secs(1_900_000_000));
+    let clock = ManualClock::at(Timestamp::from_secs(1_900_000_000));
     std::fs::copy(Path::new(LAYOUTS).join("1").join(FILE_NAME), directory.path().join(FILE_NAME)).unwrap();
     // Something that cannot be replaced stands in its place.
     let blocked = directory.path().join(format!("{FILE_NAME}.schema-1.partial"));
@@ -250,7 +251,7 @@ fn a_start_removes_what_a_restore_that_was_killed_has_left() {
     let left = directory.path().join("restoring");
     std::fs::create_dir(&left).unwrap();
     std::fs::write(left.join(FILE_NAME), "a copy, with its secrets").unwrap();
-    let engine = Engine::open(Medium::Directory(directory.path().into()), Thresholds::default());
+    let engine = TestEngine::open(Medium::Directory(directory.path().into()), HousekeepingLimits::default());
     assert!(!left.exists());
     drop(engine);
 }

@@ -2,28 +2,28 @@
 
 use serde_json::{Value, json};
 
-use crate::support::server::{Answer, Server};
+use crate::support::server::{TestResponse, TestServer};
 
 /// The badge URLs of a tag, without the address of the server.
-async fn links(server: &Server, tag: &str) -> impl Fn(&str) -> String + use<> {
+async fn links(server: &TestServer, tag: &str) -> impl Fn(&str) -> String + use<> {
     let badges = server.api("GET", "/badges/", "").await.json();
     let links = badges["badges"][tag].clone();
     let base = server.base.clone();
     move |format| links[format].as_str().and_then(|url| url.strip_prefix(&base)).unwrap_or_else(|| panic!("{format} in {links}")).to_owned()
 }
 
-async fn ping(server: &Server, check: &Value, action: &str) {
+async fn ping(server: &TestServer, check: &Value, action: &str) {
     let path = format!("/ping/{}{action}", check["uuid"].as_str().unwrap());
     assert_eq!(server.get(&path).await.status, 200);
 }
 
-async fn json_of(server: &Server, path: &str) -> Value {
+async fn json_of(server: &TestServer, path: &str) -> Value {
     let answer = server.get(path).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")), "{path}");
     answer.json()
 }
 
-fn assert_open_and_never_cached(answer: &Answer) {
+fn assert_open_and_never_cached(answer: &TestResponse) {
     for (name, value) in [
         ("access-control-allow-origin", "*"),
         ("access-control-allow-headers", "X-Api-Key"),
@@ -39,9 +39,9 @@ fn assert_open_and_never_cached(answer: &Answer) {
 
 #[tokio::test]
 async fn every_tag_and_the_project_have_six_urls() {
-    let server = Server::start().await;
-    server.check(json!({ "tags": "b a" })).await;
-    server.check(json!({ "tags": "a c/d" })).await;
+    let server = TestServer::start().await;
+    server.create_check(json!({ "tags": "b a" })).await;
+    server.create_check(json!({ "tags": "a c/d" })).await;
     let listed = server.api("GET", "/badges/", "").await.json();
     let badges = listed["badges"].as_object().unwrap();
     assert_eq!(badges.keys().collect::<Vec<_>>(), ["*", "a", "b", "c/d"]);
@@ -61,10 +61,10 @@ async fn every_tag_and_the_project_have_six_urls() {
 
 #[tokio::test]
 async fn a_badge_says_how_the_worst_of_its_checks_is() {
-    let server = Server::start().await;
-    let first = server.check(json!({ "tags": "x y", "timeout": 60, "grace": 60 })).await;
-    let second = server.check(json!({ "tags": "y" })).await;
-    server.check(json!({ "tags": "xx" })).await;
+    let server = TestServer::start().await;
+    let first = server.create_check(json!({ "tags": "x y", "timeout": 60, "grace": 60 })).await;
+    let second = server.create_check(json!({ "tags": "y" })).await;
+    server.create_check(json!({ "tags": "xx" })).await;
     let (x, y, all) = (links(&server, "x").await, links(&server, "y").await, links(&server, "*").await);
     let counts = |status: &str, total: u8, grace: u8, down: u8| json!({ "status": status, "total": total, "grace": grace, "down": down });
 
@@ -96,9 +96,9 @@ async fn a_badge_says_how_the_worst_of_its_checks_is() {
 
 #[tokio::test]
 async fn a_badge_of_one_check_bears_its_name_but_never_its_uuid() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for (body, label) in [(json!({ "name": "a & b", "slug": "s" }), "a & b"), (json!({ "slug": "s" }), "s"), (json!({}), "unnamed")] {
-        let check = server.check(body).await;
+        let check = server.create_check(body).await;
         let url = check["badge_url"].as_str().and_then(|url| url.strip_prefix(&server.base)).unwrap().to_owned();
         assert!(!url.contains(check["uuid"].as_str().unwrap()), "{url}");
         let shields = json_of(&server, &url.replace(".svg", ".shields")).await;
@@ -122,8 +122,8 @@ async fn a_badge_of_one_check_bears_its_name_but_never_its_uuid() {
 
 #[tokio::test]
 async fn only_a_signed_url_and_a_known_uuid_show_a_badge() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "tags": "x" })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "tags": "x" })).await;
     let x = links(&server, "x").await;
     let badge = check["badge_url"].as_str().and_then(|url| url.strip_prefix(&server.base)).unwrap().to_owned();
     let uuid = check["uuid"].as_str().unwrap();
@@ -152,9 +152,9 @@ async fn only_a_signed_url_and_a_known_uuid_show_a_badge() {
 
 #[tokio::test]
 async fn every_tag_reaches_its_badge() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for tag in ["a/b", "#1", "100%", "%2F", "a.b.svg", "..", "?x=1", "ž日本", "a\tb", "\u{1}", "<&>\"'", "-2", "+"] {
-        server.check(json!({ "tags": tag })).await;
+        server.create_check(json!({ "tags": tag })).await;
         let link = links(&server, tag).await;
         assert_eq!(json_of(&server, &link("shields")).await["label"], tag);
         assert_eq!(json_of(&server, &link("json")).await["total"], 1, "{tag}");

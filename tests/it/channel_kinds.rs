@@ -2,25 +2,25 @@
 
 use std::fmt::Write as _;
 
-use overdue::domain::channel::{ChannelKind, Class, Field, Need};
+use overdue::domain::channel::{ChannelClass, ChannelKind, Requirement, SettingField};
 
 /// What the list begins with in the chapter; it goes to the references at the end.
 const HEADING: &str = "## The kinds\n";
 const REFERENCES: &str = "\n[limits]: ";
 
-fn row(field: &Field, out: &mut String) {
-    let need = match field.need {
-        Need::Required | Need::ToDeliver => "required".into(),
-        Need::Optional => "optional".into(),
-        Need::Default(value) => format!("`{value}` if left out"),
-        Need::Derived { words, .. } => format!("{words}, if left out"),
+fn row(field: &SettingField, out: &mut String) {
+    let need = match field.requirement {
+        Requirement::Required | Requirement::RequiredToDeliver => "required".into(),
+        Requirement::Optional => "optional".into(),
+        Requirement::Default(value) => format!("`{value}` if left out"),
+        Requirement::Derived { description: words, .. } => format!("{words}, if left out"),
     };
     let secret = if field.is_secret() { "; a secret" } else { "" };
     let placeholder = field.placeholder().replace('|', "\\|");
     writeln!(out, "| `{}={placeholder}` | {need} | {}{secret} |", field.key, field.help).unwrap();
 }
 
-fn table<'a>(fields: impl IntoIterator<Item = &'a Field>, out: &mut String) {
+fn table<'a>(fields: impl IntoIterator<Item = &'a SettingField>, out: &mut String) {
     out.push_str("| setting | need | what it is |\n| --- | --- | --- |\n");
     fields.into_iter().for_each(|field| row(field, out));
 }
@@ -28,8 +28,9 @@ fn table<'a>(fields: impl IntoIterator<Item = &'a Field>, out: &mut String) {
 fn list() -> String {
     let mut out = String::new();
     out.push_str("\n### Settings of many kinds\n\nEvery kind but a group has these:\n\n");
-    let shared =
-        |class: &'static str| ChannelKind::SHARED.into_iter().filter(move |(label, _)| *label == class).flat_map(|(_, fields)| fields);
+    let shared = |class: &'static str| {
+        ChannelKind::SHARED_FIELDS.into_iter().filter(move |(label, _)| *label == class).flat_map(|(_, fields)| fields)
+    };
     table(shared("(any)"), &mut out);
     out.push_str("\nKinds that people read have these as well:\n\n");
     table(shared("(people)"), &mut out);
@@ -37,10 +38,10 @@ fn list() -> String {
     table(shared("(url)"), &mut out);
     for kind in ChannelKind::ALL {
         let class = match kind.class {
-            Class::People => "for people",
-            Class::Machine => "for programs: events are sent one by one",
-            Class::Incident => "keeps incidents: each check has one, which opens and closes",
-            Class::Group => "stands for other channels",
+            ChannelClass::People => "for people",
+            ChannelClass::Machine => "for programs: events are sent one by one",
+            ChannelClass::Incident => "keeps incidents: each check has one, which opens and closes",
+            ChannelClass::Group => "stands for other channels",
         };
         let aliases: String = kind.aliases.iter().map(|alias| format!(", also `{alias}`")).collect();
         writeln!(out, "\n### {}\n\nKind `{}`{aliases}; {class}.\n\n{}\n", kind.title, kind.name, wrapped(kind.guide)).unwrap();

@@ -2,83 +2,85 @@
 
 use std::sync::Arc;
 
-use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings, Maker};
-use overdue::domain::edit::Edit;
-use overdue::domain::flip::Cause;
+use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsAuthor, SettingsUpdate};
+use overdue::domain::check_edit::CheckEdit;
+use overdue::domain::flip::FlipCause;
 use overdue::domain::ids::ProjectId;
-use overdue::domain::moment::Moment;
-use overdue::domain::ping::{Kind, Meaning};
+use overdue::domain::ping::{PingKind, PingMeaning};
 use overdue::domain::project::ChannelName;
 use overdue::domain::status::{Status, VisibleStatus};
 use overdue::domain::text::{Description, Keywords, Seconds};
-use overdue::engine::Thresholds;
-use overdue::engine::command::{Command, NewChannel, Outcome, Refusal, Said};
+use overdue::domain::timestamp::Timestamp;
+use overdue::engine::HousekeepingLimits;
+use overdue::engine::command::{Command, CommandError, CommandOutcome, NewChannel, PrecomputedMeaning};
 use overdue::store::{Medium, Store};
 
-use crate::support::build::{email, ping};
+use crate::support::commands::{email_ping, ping};
 use crate::support::disk::Disk;
-use crate::support::engine::Engine;
+use crate::support::engine::TestEngine;
 
 #[test]
 fn a_deadline_counts_from_its_microsecond_whether_or_not_it_has_been_noticed() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    engine.project(100);
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
     // A run on a paused check that does not resume by itself: pings are ignored until it is overdue, and count from then on.
-    let id = engine.check(7);
-    engine.done(Command::Pause(id));
-    engine.done(ping(7, Kind::Start, ""));
-    engine.done(Command::UpdateCheck(id, Box::new(Edit { manual_resume: Some(true), ..Edit::default() })));
+    let id = engine.create_check(7);
+    engine.execute(Command::PauseCheck(id));
+    engine.execute(ping(7, PingKind::Start, ""));
+    engine.execute(Command::UpdateCheck(id, Box::new(CheckEdit { manual_resume: Some(true), ..CheckEdit::default() })));
     let deadline = engine.handle.now().plus_secs(Seconds::HOUR.get());
     engine.clock.set(deadline.plus_micros(-1));
-    engine.done(ping(7, Kind::Success, ""));
-    assert_eq!(engine.seen(id).state.status, Status::Paused);
+    engine.execute(ping(7, PingKind::Success, ""));
+    assert_eq!(engine.read_check(id).state.status, Status::Paused);
     engine.clock.set(deadline);
-    engine.done(ping(7, Kind::Success, ""));
-    let check = engine.seen(id);
+    engine.execute(ping(7, PingKind::Success, ""));
+    let check = engine.read_check(id);
     assert_eq!(check.state.visible_status(&check.settings, deadline), VisibleStatus::Up);
     let kinds: Vec<_> = engine.handle.pings(&check).unwrap().iter().map(|ping| ping.kind).collect();
-    assert_eq!(kinds, [Kind::Success, Kind::Ignored, Kind::Start]);
-    let flips: Vec<_> = engine.handle.flips(&check, Moment::default()).unwrap().iter().map(|flip| (flip.at, flip.to)).collect();
+    assert_eq!(kinds, [PingKind::Success, PingKind::Ignored, PingKind::Start]);
+    let flips: Vec<_> = engine.handle.flips(&check, Timestamp::default()).unwrap().iter().map(|flip| (flip.at, flip.to)).collect();
     assert_eq!(flips[..2], [(deadline, Status::Up), (deadline, Status::Down)]);
 }
 
 #[test]
 fn a_writer_that_stops_waits_for_no_housekeeping() {
     let disk = Disk::default();
-    let one_at_a_time = Thresholds { slice: 1, least_tail: 1, tail_per_check: 0, slack: 8, ..Thresholds::default() };
-    let mut engine = Engine::open(disk.medium(), one_at_a_time);
-    engine.project(2);
-    let ids: Vec<_> = (7..27).map(|uuid| engine.check(uuid)).collect();
+    let one_at_a_time =
+        HousekeepingLimits { slice_rows: 1, min_tail: 1, tail_per_check: 0, slack_entries: 8, ..HousekeepingLimits::default() };
+    let mut engine = TestEngine::open(disk.medium(), one_at_a_time);
+    engine.create_project(2);
+    let ids: Vec<_> = (7..27).map(|uuid| engine.create_check(uuid)).collect();
     // A checkpoint of twenty slices has begun, and every check has come due.
-    engine.batch((7..27).map(|uuid| ping(uuid, Kind::Success, "")));
+    engine.batch((7..27).map(|uuid| ping(uuid, PingKind::Success, "")));
     engine.clock.advance_secs(10 * 86_400);
     engine.handle.close();
     assert_eq!(engine.writer.step(false), Ok(false));
     drop(engine);
-    let mut engine = Engine::open(disk.medium(), one_at_a_time);
+    let mut engine = TestEngine::open(disk.medium(), one_at_a_time);
     engine.clock.advance_secs(10 * 86_400);
     assert_eq!(engine.writer.step(false), Ok(true));
-    let checks = ids.iter().map(|id| engine.seen(*id).state).map(|state| (state.n_pings, state.status));
+    let checks = ids.iter().map(|id| engine.read_check(*id).state).map(|state| (state.n_pings, state.status));
     assert!(checks.eq([(1, Status::Down); 20]));
 }
 
 #[test]
 fn a_raised_log_limit_brings_nothing_back_beyond_a_gap() {
-    let sweep_at_once = Thresholds { slice: 100, least_tail: 1, tail_per_check: 0, slack: 8, ..Thresholds::default() };
-    let mut engine = Engine::open(Medium::memory(), sweep_at_once);
-    engine.project(2);
-    let (id, other) = (engine.check(7), engine.check(8));
-    engine.done(ping(7, Kind::Success, "first"));
+    let sweep_at_once =
+        HousekeepingLimits { slice_rows: 100, min_tail: 1, tail_per_check: 0, slack_entries: 8, ..HousekeepingLimits::default() };
+    let mut engine = TestEngine::open(Medium::memory(), sweep_at_once);
+    engine.create_project(2);
+    let (id, other) = (engine.create_check(7), engine.create_check(8));
+    engine.execute(ping(7, PingKind::Success, "first"));
     // The two pings of the first check stay while the log is swept behind those of the other.
-    engine.done(ping(7, Kind::Success, "second"));
-    (0..50).for_each(|_| drop(engine.done(ping(8, Kind::Success, ""))));
-    assert_eq!(engine.handle.body(&engine.seen(id), 1).unwrap().as_deref(), Some(&b"first"[..]));
+    engine.execute(ping(7, PingKind::Success, "second"));
+    (0..50).for_each(|_| drop(engine.execute(ping(8, PingKind::Success, ""))));
+    assert_eq!(engine.handle.body(&engine.read_check(id), 1).unwrap().as_deref(), Some(&b"first"[..]));
     // Nothing of the other's is kept, so what is kept of the first is not looked at, although its pings are beyond the limit now.
-    engine.done(Command::DeleteCheck(other));
-    engine.batch((0..50).map(|_| ping(7, Kind::Success, "")));
+    engine.execute(Command::DeleteCheck(other));
+    engine.batch((0..50).map(|_| ping(7, PingKind::Success, "")));
     let ping_log_limit = Some(1000);
-    engine.done(Command::SetProject { project: ProjectId(1), name: None, check_limit: None, ping_log_limit });
-    let numbers: Vec<_> = engine.handle.pings(&engine.seen(id)).unwrap().iter().map(|ping| ping.n).collect();
+    engine.execute(Command::UpdateProject { project: ProjectId(1), name: None, check_limit: None, ping_log_limit });
+    let numbers: Vec<_> = engine.handle.pings(&engine.read_check(id)).unwrap().iter().map(|ping| ping.n).collect();
     let without_gap: Vec<_> = (1..=52).rev().take(numbers.len()).collect();
     assert_eq!(numbers, without_gap);
     assert!((2..52).contains(&numbers.len()), "{} pings", numbers.len());
@@ -86,37 +88,44 @@ fn a_raised_log_limit_brings_nothing_back_beyond_a_gap() {
 
 #[test]
 fn a_mail_is_searched_again_only_if_its_check_has_other_keywords_by_now() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    engine.project(100);
-    let id = engine.check(7);
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    let id = engine.create_check(7);
     let edit = |success: &str| {
         let success_kw = Some(Keywords::parse(success).unwrap());
-        Command::UpdateCheck(id, Box::new(Edit { success_kw, filter_subject: Some(true), ..Edit::default() }))
+        Command::UpdateCheck(id, Box::new(CheckEdit { success_kw, filter_subject: Some(true), ..CheckEdit::default() }))
     };
-    engine.done(edit("OK"));
-    let by = Arc::clone(&engine.seen(id).settings);
+    engine.execute(edit("OK"));
+    let by = Arc::clone(&engine.read_check(id).settings);
     // The door has found a keyword in what it does not hand over.
-    let mail = || Command::Mail(vec![email(7, "beginning", Some(Said { meaning: Meaning::Success, by: Arc::clone(&by) }), "")]);
-    engine.done(mail());
-    engine.done(Command::UpdateCheck(id, Box::new(Edit { desc: Some(Description::stored("new")), ..Edit::default() })));
-    engine.done(mail());
-    engine.done(edit("fine"));
-    engine.done(mail());
-    engine.done(edit("beginning"));
-    engine.done(mail());
-    let kinds: Vec<_> = engine.handle.pings(&engine.seen(id)).unwrap().iter().rev().map(|ping| ping.kind).collect();
-    assert_eq!(kinds, [Kind::Success, Kind::Success, Kind::Ignored, Kind::Success]);
+    let mail = || {
+        Command::Mail(vec![email_ping(
+            7,
+            "beginning",
+            Some(PrecomputedMeaning { meaning: PingMeaning::Success, settings: Arc::clone(&by) }),
+            "",
+        )])
+    };
+    engine.execute(mail());
+    engine.execute(Command::UpdateCheck(id, Box::new(CheckEdit { desc: Some(Description::from_stored("new")), ..CheckEdit::default() })));
+    engine.execute(mail());
+    engine.execute(edit("fine"));
+    engine.execute(mail());
+    engine.execute(edit("beginning"));
+    engine.execute(mail());
+    let kinds: Vec<_> = engine.handle.pings(&engine.read_check(id)).unwrap().iter().rev().map(|ping| ping.kind).collect();
+    assert_eq!(kinds, [PingKind::Success, PingKind::Success, PingKind::Ignored, PingKind::Success]);
 }
 
 #[test]
 fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
     let disk = Disk::default();
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
-    engine.project(100);
-    let id = engine.check(7);
-    engine.done(ping(7, Kind::Success, ""));
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    engine.create_project(100);
+    let id = engine.create_check(7);
+    engine.execute(ping(7, PingKind::Success, ""));
     engine.clock.advance_secs(3600);
-    engine.done(ping(7, Kind::Log, ""));
+    engine.execute(ping(7, PingKind::Log, ""));
     // The process ends without a word. Under the rules that hold at the next start the check had been due before its last ping.
     drop(engine);
     let store = Store::open(&disk.medium()).unwrap();
@@ -129,32 +138,32 @@ fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
     batch.commit().unwrap();
     drop(store);
 
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     engine.clock.advance_secs(3600);
-    let flips = |engine: &Engine| {
-        let flips = engine.handle.flips(&engine.seen(id), Moment::default()).unwrap();
+    let flips = |engine: &TestEngine| {
+        let flips = engine.handle.flips(&engine.read_check(id), Timestamp::default()).unwrap();
         flips.iter().map(|flip| (flip.to, flip.cause)).collect::<Vec<_>>()
     };
-    let up = (Status::Up, Cause::Success);
-    assert_eq!((engine.seen(id).state.status, engine.seen(id).state.n_pings, flips(&engine)), (Status::Up, 2, vec![up]));
+    let up = (Status::Up, FlipCause::Success);
+    assert_eq!((engine.read_check(id).state.status, engine.read_check(id).state.n_pings, flips(&engine)), (Status::Up, 2, vec![up]));
     // The deadline that has passed is noticed as always, with a flip that is logged.
     assert_eq!(engine.writer.step(false), Ok(true));
-    assert_eq!((engine.seen(id).state.status, flips(&engine)), (Status::Down, vec![(Status::Down, Cause::Late), up]));
+    assert_eq!((engine.read_check(id).state.status, flips(&engine)), (Status::Down, vec![(Status::Down, FlipCause::Late), up]));
 }
 
 #[test]
 fn whoever_looks_at_every_check_holds_no_ping_up() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    engine.project(100);
-    let id = engine.check(7);
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    let id = engine.create_check(7);
     let handle = engine.handle.clone();
     let (tell, pinged) = std::sync::mpsc::channel();
     let mut engine = Some((engine, tell));
-    handle.each_check(ProjectId(1), |_| {
+    handle.for_each_check(ProjectId(1), |_| {
         let (mut engine, tell) = engine.take().unwrap();
         std::thread::spawn(move || {
-            engine.done(ping(7, Kind::Success, ""));
-            tell.send(engine.seen(id).state.n_pings)
+            engine.execute(ping(7, PingKind::Success, ""));
+            tell.send(engine.read_check(id).state.n_pings)
         });
         assert_eq!(pinged.recv_timeout(std::time::Duration::from_secs(20)), Ok(1));
     });
@@ -163,20 +172,20 @@ fn whoever_looks_at_every_check_holds_no_ping_up() {
 
 #[test]
 fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    engine.project(100);
-    let kind = ChannelKind::named("webhook").unwrap();
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    let kind = ChannelKind::from_name("webhook").unwrap();
     let (url, name) = (("up-url", "http://a/"), ChannelName::parse("hook").unwrap());
     let settings = ChannelSettings::parse(kind, [url, ("header.key", "first")]).unwrap();
     let (uuid, project) = (uuid::Uuid::from_u128(9), ProjectId(1));
-    let Outcome::Channel(channel) =
-        engine.done(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings, operator: false })))
+    let CommandOutcome::Channel(channel) =
+        engine.execute(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings, is_by_operator: false })))
     else {
         panic!("a channel was to be made")
     };
     let set = |pairs: &[(&str, &str)]| {
-        let given = GivenSettings::new(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
-        Command::SetChannel { channel: channel.id, name: None, settings: Some(given), maker: Maker::Api }
+        let given = SettingsUpdate::replace_all(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
+        Command::UpdateChannel { channel: channel.id, name: None, settings: Some(given), maker: SettingsAuthor::Api }
     };
     // Both were asked for while the first secret was stored.
     let answers = engine.batch([
@@ -184,7 +193,10 @@ fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
         set(&[url, ("header.key", "***"), ("method", "PUT")]),
         set(&[("up-url", "http://b/"), ("header.key", "***")]),
     ]);
-    assert!(matches!(&answers[2], Ok(Err(Refusal::Settings(error))) if error.to_string().contains("names another server")), "{answers:?}");
+    assert!(
+        matches!(&answers[2], Ok(Err(CommandError::InvalidSettings(error))) if error.to_string().contains("names another server")),
+        "{answers:?}"
+    );
     engine.handle.with_state(|state| {
         let settings = &state.channel(channel.id).unwrap().settings;
         assert_eq!(settings.pairs().collect::<Vec<_>>(), [("header.key", "second"), ("method", "PUT"), url]);
@@ -194,8 +206,8 @@ fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
 #[cfg(debug_assertions)]
 #[test]
 fn reading_the_state_twice_at_a_time_by_one_thread_panics_in_debug_builds() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    engine.project(100);
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
     let handle = engine.handle.clone();
     let count = |handle: &overdue::engine::Handle| handle.with_state(|state| state.projects().count());
     let twice = || handle.with_state(|_| count(&handle));

@@ -6,45 +6,52 @@ use std::sync::Arc;
 
 use overdue::clock::{Clock, ManualClock};
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
-use overdue::domain::check::Settings;
-use overdue::domain::imported::{Imported, ImportedSecret};
-use overdue::domain::moment::{MICROS, Moment};
-use overdue::domain::project::{ChannelName, KeyHash, PingKey, ProjectName, Secret};
+use overdue::domain::check::CheckSettings;
+use overdue::domain::import_contents::{ImportContents, ImportedKeySecret};
+use overdue::domain::project::{ChannelName, KeyHash, KeySecret, PingKey, ProjectName};
 use overdue::domain::text::Seconds;
-use overdue::import::api::{Api, fetch};
-use overdue::import::environment::Environment;
-use overdue::import::{Chosen, Entry, Logs, Options, Reading, look};
+use overdue::domain::timestamp::{MICROS_PER_SEC, Timestamp};
+use overdue::import::api::{ApiSource, fetch_project};
+use overdue::import::environment::ServerEnvironment;
+use overdue::import::{ImportLogEntry, ImportOptions, PingLogSelection, ProjectSelection, SourceReader, dry_run};
 use overdue::manage::channel;
 use overdue::outbound::{Outbound, OutboundConfig, ProxyChoice};
 use overdue::random::Random;
 use serde_json::{Value, json};
 
-use crate::support::receiver::{Act, Receiver, Reply};
-use crate::support::server::{START, Server};
+use crate::support::receiver::{Receiver, Reply, ResponseAction};
+use crate::support::server::{START, TestServer};
 
 const KEY: &str = "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww";
 
-fn api(url: &str, key: &str, logs: Logs) -> Api {
+fn api(url: &str, key: &str, logs: PingLogSelection) -> ApiSource {
     let project = ProjectName::parse("Moved").unwrap();
-    Api { url: url.into(), key: key.into(), read_only_key: None, ping_key: None, project, logs }
+    ApiSource { url: url.into(), key: key.into(), read_only_key: None, ping_key: None, project, logs }
 }
 
-async fn looked(api: &Api, clock: &Clock) -> Result<(Imported, Value), String> {
+async fn looked(api: &ApiSource, clock: &Clock) -> Result<(ImportContents, Value), String> {
     let config = OutboundConfig { proxy: ProxyChoice::None, ..OutboundConfig::default() };
     let outbound = Outbound::new(config, clock, Random::seeded(7)).unwrap();
     let mut told = Vec::new();
-    let mut source = fetch(api, &outbound, clock, &Random::System, &mut |done, total| told.push((done, total))).await?;
+    let mut source = fetch_project(api, &outbound, clock, &Random::System, &mut |done, total| told.push((done, total))).await?;
     assert!(told.iter().enumerate().all(|(place, (done, total))| *done == place as u64 && done <= total), "{told:?}");
-    let (projects, skip, zones) = (vec![Chosen { old: "Moved".into(), new: None }], Vec::new(), Vec::new());
-    let options = Options { projects, skip, zones, logs: api.logs, users: false, environment: Environment::default() };
-    let looked = look(&mut source, &options, clock.now(), &mut |_| {}).map_err(|error| error.to_string());
+    let (projects, skip, zones) = (vec![ProjectSelection { source_name: "Moved".into(), new_name: None }], Vec::new(), Vec::new());
+    let options = ImportOptions {
+        projects,
+        skipped_checks: skip,
+        timezone_map: zones,
+        logs: api.logs,
+        with_users: false,
+        environment: ServerEnvironment::default(),
+    };
+    let looked = dry_run(&mut source, &options, clock.now(), &mut |_| {}).map_err(|error| error.to_string());
     looked.map(|(imported, report)| (imported, serde_json::to_value(&report).unwrap()))
 }
 
 /// A server with checks of every kind, with and without a past.
-async fn filled() -> Server {
-    let server = Server::start().await;
-    let settings = ChannelSettings::read(ChannelKind::named("email").unwrap(), vec![("to", "ops@example.org")]).unwrap();
+async fn filled() -> TestServer {
+    let server = TestServer::start().await;
+    let settings = ChannelSettings::from_stored(ChannelKind::from_name("email").unwrap(), vec![("to", "ops@example.org")]).unwrap();
     channel::create(&server.handle, server.main.id, ChannelName::parse("ops").unwrap(), settings).await.unwrap();
     let mut uuids = Vec::new();
     for body in [
@@ -57,7 +64,7 @@ async fn filled() -> Server {
         json!({ "slug": "running" }),
         json!({}),
     ] {
-        uuids.push(server.check(body).await["uuid"].as_str().unwrap().to_owned());
+        uuids.push(server.create_check(body).await["uuid"].as_str().unwrap().to_owned());
         server.clock.advance_secs(1);
     }
     let rid = "123e4567-e89b-42d3-a456-426614174000";
@@ -77,23 +84,23 @@ async fn filled() -> Server {
 async fn a_project_is_the_same_when_it_is_read_through_the_api() {
     let server = filled().await;
     let clock = Clock::Manual(Arc::clone(&server.clock));
-    for logs in [Logs::All, Logs::Heads, Logs::None] {
-        let api = Api {
-            read_only_key: Some(server.main.ro.clone()),
-            ping_key: Some(server.main.ping.clone()),
-            ..api(&format!("{}/", server.base), &server.main.rw, logs)
+    for logs in [PingLogSelection::All, PingLogSelection::WithoutBodies, PingLogSelection::None] {
+        let api = ApiSource {
+            read_only_key: Some(server.main.read_only_key.clone()),
+            ping_key: Some(server.main.ping_key.clone()),
+            ..api(&format!("{}/", server.base), &server.main.read_write_key, logs)
         };
         let (imported, report) = looked(&api, &clock).await.unwrap();
         assert_eq!(report["source"]["form"], "api");
         let [project] = &imported.projects[..] else { panic!("one project") };
-        let hash = |key: &str| KeyHash::of(key.as_bytes());
+        let hash = |key: &str| KeyHash::of_key(key.as_bytes());
         let keys: Vec<_> = project.keys.iter().map(|key| key.secret.clone()).collect();
         let own = [
-            Secret::ReadWrite(hash(&server.main.rw)),
-            Secret::ReadOnly(hash(&server.main.ro)),
-            Secret::Ping(PingKey::parse(&server.main.ping).unwrap()),
+            KeySecret::ReadWrite(hash(&server.main.read_write_key)),
+            KeySecret::ReadOnly(hash(&server.main.read_only_key)),
+            KeySecret::Ping(PingKey::parse(&server.main.ping_key).unwrap()),
         ];
-        assert_eq!(keys, own.map(ImportedSecret::Own));
+        assert_eq!(keys, own.map(ImportedKeySecret::Native));
         server.handle.with_state(|state| {
             let there = state.project(server.main.id).unwrap();
             assert_eq!((project.name.as_str(), &project.badge_key), ("Moved", &there.project.badge_key));
@@ -105,7 +112,7 @@ async fn a_project_is_the_same_when_it_is_read_through_the_api() {
                 let name = check.settings.slug.as_str();
                 assert_eq!((own.uuid, own.badge), (check.uuid, Some(check.badge)), "{name}");
                 // What is not shown has its default, and channels are named by their UUIDs.
-                let mut settings = Settings { channels: Box::default(), ..(*check.settings).clone() };
+                let mut settings = CheckSettings { channels: Box::default(), ..(*check.settings).clone() };
                 match &settings.schedule {
                     Some(_) => settings.timeout = Seconds::DAY,
                     None => settings.tz = own.settings.tz.clone(),
@@ -115,30 +122,30 @@ async fn a_project_is_the_same_when_it_is_read_through_the_api() {
                 assert_eq!(own.channels.to_vec(), assigned, "{name}");
                 let (found, wanted) = (&own.state, &check.state);
                 assert_eq!((found.status, found.n_pings), (wanted.status, wanted.n_pings), "{name}");
-                assert_eq!(found.last_duration, wanted.last_duration.map(|micros| micros / MICROS * MICROS), "{name}");
+                assert_eq!(found.last_duration, wanted.last_duration.map(|micros| micros / MICROS_PER_SEC * MICROS_PER_SEC), "{name}");
                 assert_eq!(found.last_ping.map(|at| at.secs()), wanted.last_ping.map(|at| at.secs()), "{name}");
-                if logs != Logs::None {
+                if logs != PingLogSelection::None {
                     assert_eq!((found.last_ping, found.run), (wanted.last_ping, wanted.run), "{name}");
                 }
             }
             let count = |what: &str| report["counts"][what]["carried"].as_u64().unwrap_or(0);
             let (pings, bodies) = match logs {
-                Logs::All => (10, 9),
-                Logs::Heads => (10, 0),
-                Logs::None => (0, 0),
+                PingLogSelection::All => (10, 9),
+                PingLogSelection::WithoutBodies => (10, 0),
+                PingLogSelection::None => (0, 0),
             };
             assert_eq!((count("pings"), count("bodies"), count("checks")), (pings, bodies, 8), "{report}");
         });
     }
-    let refused = looked(&api(&server.base, &server.main.ro, Logs::Heads), &clock).await.unwrap_err();
+    let refused = looked(&api(&server.base, &server.main.read_only_key, PingLogSelection::WithoutBodies), &clock).await.unwrap_err();
     assert_eq!(refused, "the server shows no UUIDs: give a key that may write with --key-file");
-    let refused = looked(&api(&server.base, KEY, Logs::Heads), &clock).await.unwrap_err();
+    let refused = looked(&api(&server.base, KEY, PingLogSelection::WithoutBodies), &clock).await.unwrap_err();
     assert!(refused.contains("/api/v3/checks/: the server refuses the key: 401") && !refused.contains(KEY), "{refused}");
     server.stop().await;
 }
 
-fn answer(status: u16, headers: Vec<(&'static str, String)>, body: &Value) -> Act {
-    Act::Answer(Reply { status, headers, body: body.to_string().into_bytes(), ..Reply::default() })
+fn answer(status: u16, headers: Vec<(&'static str, String)>, body: &Value) -> ResponseAction {
+    ResponseAction::Answer(Reply { status, headers, body: body.to_string().into_bytes(), ..Reply::default() })
 }
 
 #[tokio::test]
@@ -155,13 +162,13 @@ async fn a_server_that_asks_to_wait_is_asked_again() {
         answer(200, Vec::new(), &badges),
     ])
     .await;
-    let (imported, _) = looked(&api(&server.url(""), KEY, Logs::All), &clock).await.unwrap();
+    let (imported, _) = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock).await.unwrap();
     assert_eq!((imported.projects.len(), imported.projects[0].checks.len()), (1, 0));
     let seen = server.seen();
     assert_eq!(seen.len(), 6);
     assert!(seen.iter().all(|seen| seen.method == "GET" && seen.header("x-api-key") == Some(KEY)));
     let server = Receiver::start([wait()]).await;
-    let refused = looked(&api(&server.url(""), KEY, Logs::All), &clock).await.unwrap_err();
+    let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock).await.unwrap_err();
     assert!(refused.ends_with("the server goes on asking to wait: 429"), "{refused}");
     assert_eq!(server.seen().len(), 21);
 }
@@ -169,19 +176,19 @@ async fn a_server_that_asks_to_wait_is_asked_again() {
 #[tokio::test]
 async fn what_is_no_such_api_is_told_at_once() {
     let clock = Clock::Manual(ManualClock::at(START));
-    let server = Receiver::start([Act::status(404)]).await;
-    let refused = looked(&api(&server.url(""), KEY, Logs::All), &clock).await.unwrap_err();
+    let server = Receiver::start([ResponseAction::status(404)]).await;
+    let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock).await.unwrap_err();
     assert!(refused.ends_with("/api/v3/checks/: it is not there: 404"), "{refused}");
     let targets: Vec<_> = server.seen().into_iter().map(|seen| seen.target).collect();
     assert_eq!(targets, ["v3", "v2", "v1"].map(|version| format!("/api/{version}/checks/")));
     for (act, part) in [
-        (Act::redirect(301, "https://elsewhere.example/"), "the server answers 301, as if it were elsewhere"),
-        (Act::status(418), "the server answers 418"),
+        (ResponseAction::redirect(301, "https://elsewhere.example/"), "the server answers 301, as if it were elsewhere"),
+        (ResponseAction::status(418), "the server answers 418"),
         (answer(200, Vec::new(), &json!([1])), "no list of checks"),
-        (Act::Answer(Reply { status: 200, body: b"<html>".to_vec(), ..Reply::default() }), "the answer is not JSON"),
+        (ResponseAction::Answer(Reply { status: 200, body: b"<html>".to_vec(), ..Reply::default() }), "the answer is not JSON"),
     ] {
         let server = Receiver::start([act]).await;
-        let refused = looked(&api(&server.url(""), KEY, Logs::All), &clock).await.unwrap_err();
+        let refused = looked(&api(&server.url(""), KEY, PingLogSelection::All), &clock).await.unwrap_err();
         assert!(refused.contains(part) && !refused.contains(KEY), "{refused}");
         assert_eq!(server.seen().len(), 1);
     }
@@ -190,7 +197,7 @@ async fn what_is_no_such_api_is_told_at_once() {
         ("https://me:secret@h", KEY, "--api: give the address of the server alone"),
         ("https://h", "short", "--key-file: an API key has 32 characters"),
     ] {
-        let refused = looked(&api(url, key, Logs::All), &clock).await.unwrap_err();
+        let refused = looked(&api(url, key, PingLogSelection::All), &clock).await.unwrap_err();
         assert!(refused.contains(part) && !refused.contains("secret"), "{refused}");
     }
 }
@@ -200,15 +207,15 @@ async fn stand_in(recorded: &str) -> Receiver {
     let recorded: BTreeMap<String, (u16, Value)> = serde_json::from_str(recorded).unwrap();
     Receiver::answering(move |seen| match recorded.get(&seen.target) {
         Some((status, body)) => answer(*status, Vec::new(), body),
-        None if seen.target.ends_with("/body") => Act::Answer(Reply { status: 200, body: b"done".to_vec(), ..Reply::default() }),
-        None => Act::status(404),
+        None if seen.target.ends_with("/body") => ResponseAction::Answer(Reply { status: 200, body: b"done".to_vec(), ..Reply::default() }),
+        None => ResponseAction::status(404),
     })
     .await
 }
 
 #[tokio::test]
 async fn releases_of_healthchecks_are_read_as_they_answer() {
-    let clock = Clock::Manual(ManualClock::at(Moment::from_secs(1_795_420_800)));
+    let clock = Clock::Manual(ManualClock::at(Timestamp::from_secs(1_795_420_800)));
     let old: [&str; 4] =
         ["Job 2 ž up 1: new-up", "Job 3 ž new 3: ", "Job 30 ž down 9: new-up up-down down-up up-down", "Job 6 ž paused 3: new-up up-down"];
     let cases: [(&str, &str, &[&str], u64, u64); 4] = [
@@ -255,22 +262,29 @@ async fn releases_of_healthchecks_are_read_as_they_answer() {
     ];
     for (recorded, version, wanted, guessed, badges) in cases {
         let server = stand_in(recorded).await;
-        let api = api(&server.url(""), KEY, Logs::All);
+        let api = api(&server.url(""), KEY, PingLogSelection::All);
         let config = OutboundConfig { proxy: ProxyChoice::None, ..OutboundConfig::default() };
         let outbound = Outbound::new(config, &clock, Random::seeded(7)).unwrap();
-        let mut source = fetch(&api, &outbound, &clock, &Random::System, &mut |_, _| {}).await.unwrap();
-        let (projects, skip, zones) = (vec![Chosen { old: "Moved".into(), new: None }], Vec::new(), Vec::new());
-        let options = Options { projects, skip, zones, logs: api.logs, users: false, environment: Environment::default() };
-        let mut reading = Reading::begin(&mut source, &options, clock.now(), &mut |_| {}).unwrap();
+        let mut source = fetch_project(&api, &outbound, &clock, &Random::System, &mut |_, _| {}).await.unwrap();
+        let (projects, skip, zones) = (vec![ProjectSelection { source_name: "Moved".into(), new_name: None }], Vec::new(), Vec::new());
+        let options = ImportOptions {
+            projects,
+            skipped_checks: skip,
+            timezone_map: zones,
+            logs: api.logs,
+            with_users: false,
+            environment: ServerEnvironment::default(),
+        };
+        let mut reading = SourceReader::read_objects(&mut source, &options, clock.now(), &mut |_| {}).unwrap();
         let mut flips: BTreeMap<_, Vec<String>> = BTreeMap::new();
         let mut take = |entry| {
-            if let Entry::Flip(own, _) = entry {
+            if let ImportLogEntry::Flip(own, _) = entry {
                 flips.entry(own.check).or_default().push(format!("{}-{}", own.flip.from.name(), own.flip.to.name()));
             }
             ControlFlow::Continue(())
         };
-        reading.logs(&mut |_| {}, &mut take).unwrap();
-        let (imported, report) = reading.end();
+        reading.read_logs(&mut |_| {}, &mut take).unwrap();
+        let (imported, report) = reading.finish();
         let report = serde_json::to_value(&report).unwrap();
         let project = &imported.projects[0];
         let checks = project.checks.iter().map(|check| {
@@ -290,7 +304,10 @@ async fn releases_of_healthchecks_are_read_as_they_answer() {
         // Project and tag badges are signed with a secret that no API tells.
         assert_eq!(report["counts"]["badges"]["dropped"].as_u64().unwrap_or(0), badges, "{report}");
         assert!(
-            project.checks.iter().all(|check| check.settings.slug.fits() && !check.settings.slug.as_str().is_empty() || version == "v3")
+            project
+                .checks
+                .iter()
+                .all(|check| check.settings.slug.is_within_limit() && !check.settings.slug.as_str().is_empty() || version == "v3")
         );
         assert!(server.seen().iter().any(|seen| seen.target == format!("/api/{version}/badges/")));
     }

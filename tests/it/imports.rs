@@ -1,62 +1,62 @@
 //! What is imported is seen when all of it is there, and takes the place of what was imported before.
 
-mod cuts;
-mod long;
+mod long_bodies;
+mod power_cuts;
 mod refusals;
 mod trial;
 
 use std::sync::Arc;
 
 use overdue::domain::alert::ChannelHealth;
-use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
-use overdue::domain::check::{Check, CheckState, Settings};
-use overdue::domain::edit::Edit;
-use overdue::domain::flip::{Cause, Flip};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsUpdate};
+use overdue::domain::check::{Check, CheckSettings, CheckState};
+use overdue::domain::check_edit::CheckEdit;
+use overdue::domain::flip::{Flip, FlipCause};
 use overdue::domain::ids::{ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
-use overdue::domain::imported::{ImportedChannel, ImportedCheck, ImportedKey, ImportedProject, ImportedSecret, ImportedSettings};
-use overdue::domain::moment::Moment;
-use overdue::domain::ping::{Kind, Method, Origin, Scheme};
-use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, ProjectName, Secret};
-use overdue::domain::staged::{ImportId, ImportMode, Staged, StagedCounts, StagedFlip, StagedPing};
+use overdue::domain::import_contents::{ImportedChannel, ImportedCheck, ImportedKey, ImportedKeySecret, ImportedProject, ImportedSettings};
+use overdue::domain::import_item::{ImportId, ImportItem, ImportItemCounts, ImportMode, NumberedFlip, NumberedPing};
+use overdue::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
+use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, KeySecret, ProjectName};
 use overdue::domain::status::Status;
 use overdue::domain::text::{Name, Slug};
-use overdue::engine::Thresholds;
-use overdue::engine::command::stage::{Ending, StageCommand, StageOutcome, StageRefusal};
-use overdue::engine::command::{Command, NewChannel, NewKey, Outcome, Refusal};
+use overdue::domain::timestamp::Timestamp;
+use overdue::engine::HousekeepingLimits;
+use overdue::engine::command::import::{ImportFinishOptions, ImportStep, ImportStepError, ImportStepOutcome};
+use overdue::engine::command::{Command, CommandError, CommandOutcome, NewChannel, NewKey};
 use overdue::store::{Medium, Store};
 use uuid::Uuid;
 
-use crate::support::build::ping;
+use crate::support::commands::ping;
 use crate::support::disk::Disk;
-use crate::support::engine::Engine;
+use crate::support::engine::TestEngine;
 
 /// What the engines here begin with.
 const NOW: i64 = 1_800_000_000;
-const LIVE: ImportMode = ImportMode::Live { newest: Some(Moment::from_secs(NOW - 60)) };
+const LIVE: ImportMode = ImportMode::Live { newest: Some(Timestamp::from_secs(NOW - 60)) };
 
-fn stage(command: StageCommand) -> Command {
-    Command::Stage(Box::new(command))
+fn stage(command: ImportStep) -> Command {
+    Command::Import(Box::new(command))
 }
 
 /// Has a step of an import carried out.
-fn step(engine: &mut Engine, command: StageCommand) -> Result<Outcome, StageRefusal> {
+fn step(engine: &mut TestEngine, command: ImportStep) -> Result<CommandOutcome, ImportStepError> {
     match engine.batch([stage(command)]).remove(0).expect("the disk is sound") {
         Ok(outcome) => Ok(outcome),
-        Err(Refusal::Stage(refusal)) => Err(refusal),
+        Err(CommandError::Import(refusal)) => Err(refusal),
         Err(refusal) => panic!("{refusal:?}"),
     }
 }
 
-fn begin(engine: &mut Engine, ids: u64) -> u64 {
-    match step(engine, StageCommand::Begin { ids, checks: 0 }) {
-        Ok(Outcome::Stage(StageOutcome::Begun(ImportId(import)))) => import,
+fn begin(engine: &mut TestEngine, ids: u64) -> u64 {
+    match step(engine, ImportStep::Begin { ids, checks: 0 }) {
+        Ok(CommandOutcome::Import(ImportStepOutcome::Begun(ImportId(import)))) => import,
         other => panic!("{other:?}"),
     }
 }
 
 /// A source: one project with a key, a channel and checks, each with some pings and two flips.
 #[derive(Clone)]
-struct Source {
+struct ImportFixture {
     uuid: u128,
     name: &'static str,
     key: u8,
@@ -66,41 +66,41 @@ struct Source {
 }
 
 fn imported_check(uuid: u128, status: Status) -> ImportedCheck {
-    let created = Moment::from_secs(NOW - 86_400);
-    let settings = Settings {
+    let created = Timestamp::from_secs(NOW - 86_400);
+    let settings = CheckSettings {
         name: Name::parse(&format!("check {uuid}")).unwrap(),
         slug: Slug::parse(&format!("check-{uuid}")).unwrap(),
-        ..Settings::default()
+        ..CheckSettings::default()
     };
-    let mut state = CheckState { status, changed: Moment::from_secs(NOW - 1800), n_pings: 7, ..CheckState::new(created) };
+    let mut state = CheckState { status, changed: Timestamp::from_secs(NOW - 1800), n_pings: 7, ..CheckState::new(created) };
     if status != Status::New {
-        state.last_ping = Some(Moment::from_secs(NOW - 60));
+        state.last_ping = Some(Timestamp::from_secs(NOW - 60));
     }
     if status == Status::Down {
-        (state.failures, state.telling) = (1, overdue::domain::alert::Telling::Told);
+        (state.failures, state.notification) = (1, overdue::domain::alert::NotificationState::Notified);
     }
     let channels = Box::new([Uuid::from_u128(900)]);
     let (uuid, badge) = (Uuid::from_u128(uuid), Some(Uuid::from_u128(uuid + (1 << 64))));
     let (parents, behind, managed) = (Box::default(), None, None);
-    ImportedCheck { uuid, badge, created, settings, channels, parents, state, behind, managed }
+    ImportedCheck { uuid, badge, created, settings, channels, parents, state, down_parent: behind, managed_by: managed }
 }
 
-impl Source {
+impl ImportFixture {
     fn new() -> Self {
         let checks = vec![imported_check(21, Status::Up), imported_check(22, Status::Down)];
         Self { uuid: 500, name: "Homelab", key: 1, channel: 900, checks, pings: 7 }
     }
 
-    fn numbers(&self) -> u64 {
+    fn number_count(&self) -> u64 {
         3 + self.checks.len() as u64
     }
 
-    fn things(&self, first: u64) -> Vec<Staged> {
+    fn objects(&self, first: u64) -> Vec<ImportItem> {
         let project = ImportedProject {
             uuid: Uuid::from_u128(self.uuid),
             name: ProjectName::parse(self.name).unwrap(),
             badge_key: format!("badge-{}", self.uuid).into(),
-            old_badge: None,
+            legacy_badge: None,
             check_limit: None,
             ping_log_limit: 5,
             keys: Vec::new(),
@@ -109,89 +109,98 @@ impl Source {
             checks: Vec::new(),
         };
         let pairs = [("down-url", "http://a/down"), ("up-url", "http://a/up")];
-        let settings = ImportedSettings::Whole(ChannelSettings::parse(ChannelKind::named("webhook").unwrap(), pairs).unwrap());
+        let settings = ImportedSettings::Complete(ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), pairs).unwrap());
         let (uuid, name) = (Uuid::from_u128(self.channel), ChannelName::parse("hook").unwrap());
-        let channel = ImportedChannel { uuid, name, settings, operator: true, health: ChannelHealth::default(), managed: None };
-        let (secret, label) = (ImportedSecret::Own(Secret::ReadWrite(KeyHash([self.key; 32]))), KeyLabel::default());
-        let key = ImportedKey { secret, hint: "abcd".into(), label, created: None, used: None, managed: None };
+        let channel = ImportedChannel { uuid, name, settings, set_by_operator: true, health: ChannelHealth::default(), managed_by: None };
+        let (secret, label) = (ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash([self.key; 32]))), KeyLabel::default());
+        let key = ImportedKey { secret, hint: "abcd".into(), label, created: None, last_use: None, managed_by: None };
         let id = ProjectId(first);
         let mut things = vec![
-            Staged::Project { id, project: Box::new(project) },
-            Staged::Key { id: KeyId(first + 1), project: id, key },
-            Staged::Channel { id: ChannelId(first + 2), project: id, channel: Box::new(channel) },
+            ImportItem::Project { id, project: Box::new(project) },
+            ImportItem::Key { id: KeyId(first + 1), project: id, key },
+            ImportItem::Channel { id: ChannelId(first + 2), project: id, channel: Box::new(channel) },
         ];
         for (number, check) in (first + 3..).zip(&self.checks) {
             let mut check = Box::new(check.clone());
             check.channels = Box::new([uuid]);
-            things.push(Staged::Check { id: CheckId(number), project: id, badge: Uuid::from_u128(u128::from(number)), check });
+            things.push(ImportItem::Check { id: CheckId(number), project: id, badge: Uuid::from_u128(u128::from(number)), check });
         }
         things
     }
 
-    fn logs(&self, first: u64) -> (Vec<StagedPing>, Vec<StagedFlip>) {
+    fn logs(&self, first: u64) -> (Vec<NumberedPing>, Vec<NumberedFlip>) {
         let (mut pings, mut flips) = (Vec::new(), Vec::new());
         for (number, check) in (first + 3..).zip(&self.checks) {
             let id = CheckId(number);
             // In any order.
             pings.extend((1..=self.pings).rev().map(|n| staged_ping(id, n)));
-            let flip = |before: i64, from, to, cause| Flip { at: Moment::from_secs(NOW - before), from, to, cause, awaited: None };
-            flips.push(StagedFlip { check: id, flip: flip(3600, Status::New, Status::Up, Cause::Unknown) });
+            let flip = |before: i64, from, to, cause| Flip { at: Timestamp::from_secs(NOW - before), from, to, cause, awaited_since: None };
+            flips.push(NumberedFlip { check: id, flip: flip(3600, Status::New, Status::Up, FlipCause::Unknown) });
             if check.state.status == Status::Down {
-                flips.push(StagedFlip { check: id, flip: flip(1800, Status::Up, Status::Down, Cause::Late) });
+                flips.push(NumberedFlip { check: id, flip: flip(1800, Status::Up, Status::Down, FlipCause::Late) });
             }
         }
         (pings, flips)
     }
 
-    fn counts(&self, first: u64) -> StagedCounts {
+    fn counts(&self, first: u64) -> ImportItemCounts {
         let (pings, flips) = self.logs(first);
-        let mut counts = StagedCounts { pings: pings.len() as u64, flips: flips.len() as u64, ..StagedCounts::default() };
-        self.things(first).iter().for_each(|thing| counts.count(thing));
+        let mut counts = ImportItemCounts { pings: pings.len() as u64, flips: flips.len() as u64, ..ImportItemCounts::default() };
+        self.objects(first).iter().for_each(|thing| counts.count(thing));
         counts
     }
 
     /// Hands over everything; its number.
-    fn hand_over(&self, engine: &mut Engine) -> u64 {
-        let first = begin(engine, self.numbers());
+    fn upload(&self, engine: &mut TestEngine) -> u64 {
+        let first = begin(engine, self.number_count());
         let import = ImportId(first);
         let (pings, flips) = self.logs(first);
-        step(engine, StageCommand::Log { import, pings, flips }).unwrap();
-        step(engine, StageCommand::Objects { import, objects: self.things(first) }).unwrap();
+        step(engine, ImportStep::Log { import, pings, flips }).unwrap();
+        step(engine, ImportStep::Objects { import, objects: self.objects(first) }).unwrap();
         first
     }
 
-    fn finish(&self, engine: &mut Engine, first: u64, mode: ImportMode, replace: bool) -> Result<usize, StageRefusal> {
+    fn finish(&self, engine: &mut TestEngine, first: u64, mode: ImportMode, replace: bool) -> Result<usize, ImportStepError> {
         let (import, expected) = (ImportId(first), self.counts(first));
-        let ending = Ending { mode, secrets: Vec::new(), signing: None, expected, replace };
-        let before = seen(engine);
-        let looked = step(engine, StageCommand::Look { import, ending: ending.clone() });
-        assert_eq!(seen(engine), before, "whoever looks changes nothing");
-        let finished = step(engine, StageCommand::Finish { import, ending });
+        let ending = ImportFinishOptions { mode, legacy_secrets: Vec::new(), badge_secret: None, expected_counts: expected, replace };
+        let before = visible_state(engine);
+        let looked = step(engine, ImportStep::Preview { import, ending: ending.clone() });
+        assert_eq!(visible_state(engine), before, "whoever looks changes nothing");
+        let finished = step(engine, ImportStep::Finish { import, ending });
         assert_eq!(format!("{looked:?}"), format!("{finished:?}"), "and is told what comes of it");
         match finished? {
-            Outcome::Stage(StageOutcome::Finished { replaced, .. }) => Ok(replaced),
+            CommandOutcome::Import(ImportStepOutcome::Finished { replaced, .. }) => Ok(replaced),
             outcome => panic!("{outcome:?}"),
         }
     }
 
-    fn import(&self, engine: &mut Engine, mode: ImportMode) -> Result<usize, StageRefusal> {
-        let first = self.hand_over(engine);
+    fn import(&self, engine: &mut TestEngine, mode: ImportMode) -> Result<usize, ImportStepError> {
+        let first = self.upload(engine);
         self.finish(engine, first, mode, false)
     }
 }
 
-fn staged_ping(check: CheckId, n: u64) -> StagedPing {
-    let origin = Origin { scheme: Scheme::Https, method: Method::Post, remote_addr: None, ua: "curl".into() };
+fn staged_ping(check: CheckId, n: u64) -> NumberedPing {
+    let origin = PingOrigin { scheme: PingScheme::Https, method: PingMethod::Post, remote_addr: None, user_agent: "curl".into() };
     let body = format!("body {n}").into_bytes().into();
-    StagedPing { check, n, at: Moment::from_secs(NOW - 3600 + n as i64), kind: Kind::Success, origin, rid: None, exit: None, body }
+    NumberedPing {
+        check,
+        n,
+        at: Timestamp::from_secs(NOW - 3600 + n as i64),
+        kind: PingKind::Success,
+        origin,
+        rid: None,
+        exit_status: None,
+        body,
+    }
 }
 
-fn found(engine: &Engine, uuid: u128) -> Check {
+fn check_by_uuid(engine: &TestEngine, uuid: u128) -> Check {
     engine.handle.with_state(|state| state.check_by_uuid(Uuid::from_u128(uuid)).expect("the check").clone())
 }
 
 /// All that can be seen, but for numbers.
-fn seen(engine: &Engine) -> Vec<String> {
+fn visible_state(engine: &TestEngine) -> Vec<String> {
     let projects = engine.handle.with_state(|state| {
         let projects = state.projects().map(|project_state| {
             let project = &project_state.project;
@@ -209,25 +218,25 @@ fn seen(engine: &Engine) -> Vec<String> {
     for (lines, checks) in projects {
         all.extend(lines);
         for (check, channels) in &checks {
-            let settings = Settings { channels: Box::default(), ..Settings::clone(&check.settings) };
+            let settings = CheckSettings { channels: Box::default(), ..CheckSettings::clone(&check.settings) };
             let state = CheckState { last_flip: FlipNumber(0), ..check.state };
             all.push(format!("check {} {} {settings:?} {channels:?} {state:?}", check.uuid, check.badge));
             let pings = engine.handle.pings(check).unwrap();
             let bodies = pings.iter().map(|ping| engine.handle.body(check, ping.n).unwrap());
             all.extend(pings.iter().zip(bodies).map(|(ping, body)| format!("ping {} {:?} {:?} {body:?}", ping.n, ping.at, ping.kind)));
-            let flips = engine.handle.flips(check, Moment::from_micros(i64::MIN)).unwrap();
+            let flips = engine.handle.flips(check, Timestamp::from_micros(i64::MIN)).unwrap();
             all.extend(flips.iter().map(|flip| format!("{flip:?}")));
         }
     }
     all
 }
 
-fn idle(engine: &mut Engine) {
+fn idle(engine: &mut TestEngine) {
     (0..200).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
 }
 
 /// Entries among the kept pings, and flips, of a stopped engine.
-fn rows(medium: &Medium) -> (u64, usize) {
+fn kept_row_counts(medium: &Medium) -> (u64, usize) {
     let store = Store::open(medium).unwrap();
     let snapshot = store.snapshot().unwrap();
     (snapshot.kept_len().unwrap(), snapshot.flips_after(FlipNumber(0)).unwrap().count())
@@ -235,24 +244,24 @@ fn rows(medium: &Medium) -> (u64, usize) {
 
 #[test]
 fn nothing_is_seen_before_all_of_it_is_there() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    let (source, before) = (Source::new(), seen(&engine));
-    let first = source.hand_over(&mut engine);
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    let (source, before) = (ImportFixture::new(), visible_state(&engine));
+    let first = source.upload(&mut engine);
     idle(&mut engine);
-    assert_eq!(seen(&engine), before);
+    assert_eq!(visible_state(&engine), before);
     assert_eq!(source.finish(&mut engine, first, LIVE, false), Ok(0));
-    let check = found(&engine, 21);
+    let check = check_by_uuid(&engine, 21);
     let pings = engine.handle.pings(&check).unwrap();
     assert_eq!(pings.iter().map(|ping| ping.n).collect::<Vec<_>>(), [7, 6, 5, 4, 3], "as many as the log limit allows");
     assert_eq!(engine.handle.body(&check, 4).unwrap().unwrap(), b"body 4");
     // What comes now goes on where the old server stopped.
-    engine.done(ping(21, Kind::Success, "new"));
-    let check = found(&engine, 21);
+    engine.execute(ping(21, PingKind::Success, "new"));
+    let check = check_by_uuid(&engine, 21);
     let pings = engine.handle.pings(&check).unwrap();
     assert_eq!(pings.iter().map(|ping| ping.n).collect::<Vec<_>>(), [8, 7, 6, 5, 4]);
-    let flips = engine.handle.flips(&found(&engine, 22), Moment::from_micros(i64::MIN)).unwrap();
+    let flips = engine.handle.flips(&check_by_uuid(&engine, 22), Timestamp::from_micros(i64::MIN)).unwrap();
     let turns: Vec<_> = flips.iter().map(|flip| (flip.from, flip.to, flip.cause)).collect();
-    assert_eq!(turns, [(Status::Up, Status::Down, Cause::Late), (Status::New, Status::Up, Cause::Unknown)]);
+    assert_eq!(turns, [(Status::Up, Status::Down, FlipCause::Late), (Status::New, Status::Up, FlipCause::Unknown)]);
     engine.handle.with_state(|state| {
         let key = state.key_by_hash(&KeyHash([1; 32])).unwrap();
         assert_eq!(state.project(key.project).unwrap().project.name.as_str(), "Homelab");
@@ -263,38 +272,38 @@ fn nothing_is_seen_before_all_of_it_is_there() {
 #[test]
 fn what_is_imported_is_there_after_a_start() {
     let disk = Disk::default();
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
-    Source::new().import(&mut engine, LIVE).unwrap();
-    let before = seen(&engine);
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    ImportFixture::new().import(&mut engine, LIVE).unwrap();
+    let before = visible_state(&engine);
     drop(engine);
-    assert_eq!(seen(&Engine::open(disk.medium(), Thresholds::default())), before);
+    assert_eq!(visible_state(&TestEngine::open(disk.medium(), HousekeepingLimits::default())), before);
 }
 
 #[test]
 fn twice_is_once() {
     let disk = Disk::default();
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
-    let source = Source::new();
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    let source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();
-    let (once, id) = (seen(&engine), found(&engine, 21).id);
+    let (once, id) = (visible_state(&engine), check_by_uuid(&engine, 21).id);
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
-    assert_eq!(seen(&engine), once);
-    assert!(found(&engine, 21).id > id);
+    assert_eq!(visible_state(&engine), once);
+    assert!(check_by_uuid(&engine, 21).id > id);
     assert_eq!(engine.handle.with_state(|state| state.check_count()), 2);
     // What the first one brought leaves the file.
     idle(&mut engine);
     drop(engine);
     // Those within the log limit.
-    assert_eq!(rows(&disk.medium()), (10, 3));
-    assert_eq!(seen(&Engine::open(disk.medium(), Thresholds::default())), once);
+    assert_eq!(kept_row_counts(&disk.medium()), (10, 3));
+    assert_eq!(visible_state(&TestEngine::open(disk.medium(), HousekeepingLimits::default())), once);
 }
 
 #[test]
 fn a_check_that_is_no_longer_in_the_source_goes_and_a_project_keeps_its_number() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    let mut source = Source::new();
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    let mut source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();
-    let id = found(&engine, 21).project;
+    let id = check_by_uuid(&engine, 21).project;
     source.checks.remove(1);
     source.name = "Renamed";
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
@@ -307,26 +316,26 @@ fn a_check_that_is_no_longer_in_the_source_goes_and_a_project_keeps_its_number()
 
 #[test]
 fn an_import_that_has_no_badge_of_a_check_keeps_the_one_it_got() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    let mut source = Source::new();
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    let mut source = ImportFixture::new();
     source.checks.iter_mut().for_each(|check| check.badge = None);
     source.import(&mut engine, LIVE).unwrap();
-    let badge = found(&engine, 21).badge;
+    let badge = check_by_uuid(&engine, 21).badge;
     source.import(&mut engine, LIVE).unwrap();
-    assert_eq!(found(&engine, 21).badge, badge);
+    assert_eq!(check_by_uuid(&engine, 21).badge, badge);
 }
 
 #[test]
 fn what_was_made_here_stays_when_an_import_takes_the_place_of_another() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    let source = Source::new();
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    let source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();
-    let project = found(&engine, 21).project;
-    let (secret, label) = (Secret::ReadOnly(KeyHash([9; 32])), KeyLabel::default());
-    engine.done(Command::CreateKey(Box::new(NewKey { project, secret, label, hint: "mine".into() })));
-    let settings = ChannelSettings::parse(ChannelKind::named("webhook").unwrap(), [("down-url", "http://b/")]).unwrap();
+    let project = check_by_uuid(&engine, 21).project;
+    let (secret, label) = (KeySecret::ReadOnly(KeyHash([9; 32])), KeyLabel::default());
+    engine.execute(Command::CreateKey(Box::new(NewKey { project, secret, label, hint: "mine".into() })));
+    let settings = ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), [("down-url", "http://b/")]).unwrap();
     let (uuid, name) = (Uuid::from_u128(77), ChannelName::parse("mine").unwrap());
-    engine.done(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings, operator: true })));
+    engine.execute(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings, is_by_operator: true })));
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
     engine.handle.with_state(|state| {
         let project_state = state.project(project).unwrap();
@@ -337,25 +346,26 @@ fn what_was_made_here_stays_when_an_import_takes_the_place_of_another() {
 
 #[test]
 fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    let source = Source::new();
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    let source = ImportFixture::new();
     let things = |first: u64| {
-        let mut things = source.things(first);
-        if let Some(Staged::Channel { channel, .. }) = things.get_mut(2) {
-            let (kind, given) = (ChannelKind::named("telegram").unwrap(), GivenSettings::new(vec![("chat".into(), "12".into())]));
-            channel.settings = ImportedSettings::Incomplete { kind, given, lacks: Box::new(["token"]) };
-            channel.health.disabled = Some((Moment::from_secs(NOW), "imported without token".into()));
+        let mut things = source.objects(first);
+        if let Some(ImportItem::Channel { channel, .. }) = things.get_mut(2) {
+            let (kind, given) =
+                (ChannelKind::from_name("telegram").unwrap(), SettingsUpdate::replace_all(vec![("chat".into(), "12".into())]));
+            channel.settings = ImportedSettings::Incomplete { kind, settings: given, missing: Box::new(["token"]) };
+            channel.health.disabled = Some((Timestamp::from_secs(NOW), "imported without token".into()));
         }
         things
     };
-    let import = |engine: &mut Engine| {
-        let first = begin(engine, source.numbers());
+    let import = |engine: &mut TestEngine| {
+        let first = begin(engine, source.number_count());
         let (pings, flips) = source.logs(first);
-        step(engine, StageCommand::Log { import: ImportId(first), pings, flips }).unwrap();
-        step(engine, StageCommand::Objects { import: ImportId(first), objects: things(first) }).unwrap();
+        step(engine, ImportStep::Log { import: ImportId(first), pings, flips }).unwrap();
+        step(engine, ImportStep::Objects { import: ImportId(first), objects: things(first) }).unwrap();
         source.finish(engine, first, LIVE, false).unwrap();
     };
-    let channel = |engine: &Engine| {
+    let channel = |engine: &TestEngine| {
         engine.handle.with_state(|state| {
             let check = state.check_by_uuid(Uuid::from_u128(21)).unwrap();
             Arc::clone(state.channels_of(check).next().unwrap())
@@ -363,13 +373,13 @@ fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
     };
     import(&mut engine);
     let before = channel(&engine);
-    assert_eq!(before.settings.lacks().as_deref(), Some("token is missing; give token=SECRET"));
+    assert_eq!(before.settings.missing_setting().as_deref(), Some("token is missing; give token=SECRET"));
     assert_eq!(before.health.disabled.as_ref().map(|(_, reason)| &**reason), Some("imported without token"));
-    let given = GivenSettings::beside_others(vec![("token".into(), "1:a".into())]);
-    let maker = overdue::domain::channel::Maker::Operator;
-    engine.done(Command::SetChannel { channel: before.id, name: None, settings: Some(given), maker });
+    let given = SettingsUpdate::merge(vec![("token".into(), "1:a".into())]);
+    let maker = overdue::domain::channel::SettingsAuthor::Operator;
+    engine.execute(Command::UpdateChannel { channel: before.id, name: None, settings: Some(given), maker });
     let completed = channel(&engine);
-    assert_eq!((completed.settings.lacks(), &completed.health.disabled), (None, &None));
+    assert_eq!((completed.settings.missing_setting(), &completed.health.disabled), (None, &None));
     import(&mut engine);
     let after = channel(&engine);
     assert_eq!((&after.settings, &after.health.disabled), (&completed.settings, &None));
@@ -378,78 +388,78 @@ fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
 #[test]
 fn an_import_of_which_nothing_comes_for_an_hour_leaves_nothing() {
     let disk = Disk::default();
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
-    let source = Source::new();
-    let first = source.hand_over(&mut engine);
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    let source = ImportFixture::new();
+    let first = source.upload(&mut engine);
     engine.clock.advance_secs(3599);
     idle(&mut engine);
-    assert_eq!(engine.handle.with_state(|state| state.stagings.len()), 1);
+    assert_eq!(engine.handle.with_state(|state| state.imports.len()), 1);
     engine.clock.advance_secs(2);
     idle(&mut engine);
-    assert!(engine.handle.with_state(|state| state.stagings.is_empty()));
-    assert_eq!(source.finish(&mut engine, first, LIVE, false), Err(StageRefusal::Unknown));
+    assert!(engine.handle.with_state(|state| state.imports.is_empty()));
+    assert_eq!(source.finish(&mut engine, first, LIVE, false), Err(ImportStepError::UnknownImport));
     drop(engine);
-    assert_eq!(rows(&disk.medium()), (0, 0));
+    assert_eq!(kept_row_counts(&disk.medium()), (0, 0));
 }
 
 #[test]
 fn an_import_that_is_abandoned_or_ends_with_the_server_leaves_nothing() {
     let disk = Disk::default();
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     // Another one goes on, and a check that is there keeps what it has.
-    Source::new().import(&mut engine, LIVE).unwrap();
-    let before = seen(&engine);
-    let other = Source { uuid: 501, name: "Other", key: 2, channel: 901, checks: vec![imported_check(31, Status::Up)], pings: 7 };
-    let (gone, stays) = (other.hand_over(&mut engine), other.hand_over(&mut engine));
-    step(&mut engine, StageCommand::Abandon { import: ImportId(gone) }).unwrap();
+    ImportFixture::new().import(&mut engine, LIVE).unwrap();
+    let before = visible_state(&engine);
+    let other = ImportFixture { uuid: 501, name: "Other", key: 2, channel: 901, checks: vec![imported_check(31, Status::Up)], pings: 7 };
+    let (gone, stays) = (other.upload(&mut engine), other.upload(&mut engine));
+    step(&mut engine, ImportStep::Abandon { import: ImportId(gone) }).unwrap();
     idle(&mut engine);
-    assert_eq!(seen(&engine), before);
+    assert_eq!(visible_state(&engine), before);
     other.finish(&mut engine, stays, LIVE, false).unwrap();
-    assert_eq!(engine.handle.pings(&found(&engine, 31)).unwrap().len(), 5);
-    let before = seen(&engine);
-    other.hand_over(&mut engine);
+    assert_eq!(engine.handle.pings(&check_by_uuid(&engine, 31)).unwrap().len(), 5);
+    let before = visible_state(&engine);
+    other.upload(&mut engine);
     drop(engine);
-    assert_eq!(rows(&disk.medium()), (24, 5));
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    assert_eq!(kept_row_counts(&disk.medium()), (24, 5));
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     idle(&mut engine);
-    assert_eq!(seen(&engine), before);
+    assert_eq!(visible_state(&engine), before);
     drop(engine);
-    assert_eq!(rows(&disk.medium()), (15, 4));
+    assert_eq!(kept_row_counts(&disk.medium()), (15, 4));
 }
 
 #[test]
 fn a_full_disk_refuses_and_has_its_space_again() {
     let disk = Disk::default();
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
-    engine.project(100);
-    engine.check(7);
-    engine.done(ping(7, Kind::Success, ""));
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    engine.create_project(100);
+    engine.create_check(7);
+    engine.execute(ping(7, PingKind::Success, ""));
     disk.set_capacity(Some(disk.len() + (1 << 20)));
     let first = begin(&mut engine, 10);
-    let body = |n| StagedPing { body: vec![7; 100_000].into(), ..staged_ping(CheckId(first + 3), n) };
-    let fill = |engine: &mut Engine| {
+    let body = |n| NumberedPing { body: vec![7; 100_000].into(), ..staged_ping(CheckId(first + 3), n) };
+    let fill = |engine: &mut TestEngine| {
         (1..1000).find_map(|n| {
             let (import, pings) = (ImportId(first), (10 * n..10 * n + 10).map(body).collect());
-            let answer = engine.batch([stage(StageCommand::Log { import, pings, flips: Vec::new() })]).remove(0);
+            let answer = engine.batch([stage(ImportStep::Log { import, pings, flips: Vec::new() })]).remove(0);
             (!matches!(answer, Ok(Ok(_)))).then_some(answer)
         })
     };
-    assert_eq!(fill(&mut engine), Some(Err(overdue::engine::command::Unavailable::Storage)));
+    assert_eq!(fill(&mut engine), Some(Err(overdue::engine::command::Unavailable::StorageFailed)));
     // It is over: what it left is what makes room.
     idle(&mut engine);
-    assert!(engine.handle.is_writable() && engine.handle.with_state(|state| state.stagings.is_empty()));
-    engine.done(ping(7, Kind::Success, ""));
+    assert!(engine.handle.is_writable() && engine.handle.with_state(|state| state.imports.is_empty()));
+    engine.execute(ping(7, PingKind::Success, ""));
     drop(engine);
-    assert_eq!(rows(&disk.medium()).0, 0);
+    assert_eq!(kept_row_counts(&disk.medium()).0, 0);
 }
 
 #[test]
 fn edits_of_a_check_are_seen() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    let source = Source::new();
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    let source = ImportFixture::new();
     source.import(&mut engine, LIVE).unwrap();
-    assert!(found(&engine, 21).state.untouched);
-    let id = found(&engine, 21).id;
-    engine.done(Command::UpdateCheck(id, Box::default()));
-    assert!(!found(&engine, 21).state.untouched);
+    assert!(check_by_uuid(&engine, 21).state.unused_since_import);
+    let id = check_by_uuid(&engine, 21).id;
+    engine.execute(Command::UpdateCheck(id, Box::default()));
+    assert!(!check_by_uuid(&engine, 21).state.unused_since_import);
 }

@@ -12,30 +12,30 @@
     reason = "these are tests, helper functions included"
 )]
 
-mod adopted;
 mod api;
 mod backup;
 mod badges;
+mod change_feed;
 mod channel_kinds;
-mod clock;
-mod connection;
-mod damage;
-mod declare;
+mod chunks;
+mod clock_jumps;
+mod config;
+mod damaged_database;
+mod disk_faults;
 mod documents;
 mod engine;
-mod faults;
-mod feed;
-mod growth;
+mod file_growth;
+mod hostile_clients;
 mod import_api;
+mod import_roundtrip;
 mod imports;
 mod layouts;
+mod legacy_keys;
 mod metrics;
-mod moved;
 mod notify;
 mod openapi;
 mod outbound;
 mod outbox;
-mod pieces;
 mod ping;
 mod scale;
 mod simulation;

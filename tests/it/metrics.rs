@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::domain::channel::{ChannelKind, ChannelSettings, Transports};
-use overdue::domain::edit::Edit;
+use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::project::{ChannelName, KeyHash};
 use overdue::domain::text::{Name, Tags};
 use overdue::engine::command::{Command, NewChannel};
 use serde_json::json;
 
-use crate::support::build::create_check;
-use crate::support::server::{Answer, Server, project};
+use crate::support::commands::create_check;
+use crate::support::server::{TestResponse, TestServer, new_project};
 
 const TOKEN: &str = "a token of the owner's own";
 
 /// The series of a text by name and labels. Everything that the format demands is looked at.
-fn series(answer: &Answer) -> BTreeMap<String, f64> {
+fn series(answer: &TestResponse) -> BTreeMap<String, f64> {
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/plain; version=0.0.4; charset=utf-8")), "{answer:?}");
     assert!(answer.text().ends_with('\n'));
     let (mut series, mut described, mut kind) = (BTreeMap::new(), BTreeSet::new(), ("", ""));
@@ -40,12 +40,12 @@ fn series(answer: &Answer) -> BTreeMap<String, f64> {
     series
 }
 
-async fn of_server(server: &Server) -> BTreeMap<String, f64> {
+async fn of_server(server: &TestServer) -> BTreeMap<String, f64> {
     series(&server.send("GET", "/metrics", &[("Authorization", &format!("Bearer {TOKEN}"))], b"").await)
 }
 
-async fn start() -> Server {
-    Server::start_with(|config| config.metrics_token = Some(KeyHash::of(TOKEN.as_bytes()))).await
+async fn start() -> TestServer {
+    TestServer::start_with(|config| config.metrics_token = Some(KeyHash::of_key(TOKEN.as_bytes()))).await
 }
 
 #[tokio::test]
@@ -64,14 +64,14 @@ async fn what_the_server_counts_is_for_whoever_has_the_token() {
         assert_eq!((refused.status, refused.json()["error"].is_string()), (status, true), "{authorization:?}");
     }
     // No key of a project opens it.
-    let refused = server.send("GET", "/metrics", &[("Authorization", &format!("Bearer {}", server.main.rw))], b"").await;
+    let refused = server.send("GET", "/metrics", &[("Authorization", &format!("Bearer {}", server.main.read_write_key))], b"").await;
     assert_eq!(refused.json()["error"], "wrong api key");
     assert!(of_server(&server).await.contains_key("overdue_writable"));
     let bearer = format!("bEARER {TOKEN}");
     let head = server.send("HEAD", "/metrics", &[("Authorization", &bearer)], b"").await;
     assert_eq!((head.status, head.body.len()), (200, 0));
     server.stop().await;
-    let none = Server::start().await;
+    let none = TestServer::start().await;
     assert_eq!(none.send("GET", "/metrics", &[("Authorization", "Bearer ")], b"").await.status, 404, "there is no token");
     none.stop().await;
 }
@@ -81,7 +81,7 @@ async fn what_happens_is_counted() {
     let server = start().await;
     let before = of_server(&server).await;
     assert_eq!(before["overdue_pings_total{kind=\"success\",scheme=\"http\"}"], 0.0);
-    let check = server.check(json!({ "timeout": 60, "grace": 60 })).await;
+    let check = server.create_check(json!({ "timeout": 60, "grace": 60 })).await;
     let url = format!("/ping/{}", check["uuid"].as_str().unwrap());
     for rest in ["", "/start", "/fail", "", "/0", "/log"] {
         assert_eq!(server.get(&format!("{url}{rest}")).await.status, 200);
@@ -94,9 +94,9 @@ async fn what_happens_is_counted() {
     for (kind, pairs) in
         [("webhook", [("down-url", "http://a/")]), ("webhook", [("down-url", "http://a/")]), ("shell", [("down-command", "true")])]
     {
-        let settings = ChannelSettings::parse(ChannelKind::named(kind).unwrap(), pairs).unwrap();
+        let settings = ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs).unwrap();
         let (uuid, name) = (server.handle.random().uuid(), ChannelName::parse(kind).unwrap());
-        let new = NewChannel { uuid, project: server.main.id, name, settings, operator: true };
+        let new = NewChannel { uuid, project: server.main.id, name, settings, is_by_operator: true };
         server.handle.call(Command::CreateChannel(Box::new(new))).await.unwrap().unwrap();
     }
     let first = server.handle.with_state(|state| state.project(server.main.id).unwrap().channels.keys().copied().min().unwrap());
@@ -147,13 +147,13 @@ async fn what_happens_is_counted() {
 
 #[tokio::test]
 async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
-    let server = Server::start().await;
-    let other = project(&server.handle, "other").await;
+    let server = TestServer::start().await;
+    let other = new_project(&server.handle, "other").await;
     let uuid = server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid);
-    let (ro, rw) = (&server.main.ro, &server.main.rw);
-    let check = server.check(json!({ "name": "Night \"db\"\n\\", "tags": "a b", "timeout": 60, "grace": 3600 })).await;
-    let quiet = server.check(json!({ "name": "quiet", "tags": "b" })).await;
-    let down = server.check(json!({ "name": "down", "tags": "c" })).await;
+    let (ro, rw) = (&server.main.read_only_key, &server.main.read_write_key);
+    let check = server.create_check(json!({ "name": "Night \"db\"\n\\", "tags": "a b", "timeout": 60, "grace": 3600 })).await;
+    let quiet = server.create_check(json!({ "name": "quiet", "tags": "b" })).await;
+    let down = server.create_check(json!({ "name": "down", "tags": "c" })).await;
     server.api("POST", &format!("/checks/{}/pause", quiet["uuid"].as_str().unwrap()), "").await;
     let ping = async |check: &serde_json::Value, rest: &str| {
         assert_eq!(server.get(&format!("/ping/{}{rest}", check["uuid"].as_str().unwrap())).await.status, 200);
@@ -168,7 +168,7 @@ async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
     let bearer = |key: &str| format!("Bearer {key}");
     let told = series(&server.get(&format!("/projects/{uuid}/metrics/{ro}")).await);
     let unique =
-        |check: &serde_json::Value| overdue::domain::ids::UniqueKey::of(check["uuid"].as_str().unwrap().parse().unwrap()).to_string();
+        |check: &serde_json::Value| overdue::domain::ids::UniqueKey::of_check(check["uuid"].as_str().unwrap().parse().unwrap()).to_string();
     let night = format!("{{name=\"Night \\\"db\\\"\\n\\\\\",tags=\"a b\",unique_key=\"{}\"}}", unique(&check));
     let paused = format!("{{name=\"quiet\",tags=\"b\",unique_key=\"{}\"}}", unique(&quiet));
     let failed = format!("{{name=\"down\",tags=\"c\",unique_key=\"{}\"}}", unique(&down));
@@ -212,7 +212,7 @@ async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
         (format!("/projects/{uuid}/metrics/short"), None, 401, "missing api key"),
         (format!("/projects/{uuid}/metrics/"), None, 401, "missing api key"),
         (format!("/projects/{uuid}/metrics/"), Some(bearer("short")), 401, "missing api key"),
-        (format!("/projects/{uuid}/metrics/{}", other.ro), None, 403, "access denied"),
+        (format!("/projects/{uuid}/metrics/{}", other.read_only_key), None, 403, "access denied"),
         (format!("/projects/{check}/metrics/{ro}", check = uuid::Uuid::nil()), None, 403, "access denied"),
     ] {
         let headers: Vec<_> = key.iter().map(|key| ("Authorization", key.as_str())).collect();
@@ -225,17 +225,17 @@ async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
 #[tokio::test]
 async fn a_long_project_is_told_in_pieces_and_completely() {
     const CHECKS: u128 = 2500;
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for number in 1..=CHECKS {
-        let edit = Edit {
+        let edit = CheckEdit {
             name: Some(Name::parse(&format!("{number} {}", "n".repeat(90))).unwrap()),
             tags: Some(Tags::parse(&format!("t{} all", number % 300)).unwrap()),
-            ..Edit::default()
+            ..CheckEdit::default()
         };
         server.handle.call(create_check(server.main.id, number, edit)).await.unwrap().unwrap();
     }
     let uuid = server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid);
-    let answer = server.get(&format!("/projects/{uuid}/metrics/{}", server.main.ro)).await;
+    let answer = server.get(&format!("/projects/{uuid}/metrics/{}", server.main.read_only_key)).await;
     assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
     let told = series(&answer);
     for name in ["hc_check_up", "hc_check_started", "hc_check_grace", "hc_check_paused"] {

@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::project::ChannelName;
-use overdue::engine::Tried;
-use overdue::engine::command::{Command, Report, SendOutcome};
+use overdue::engine::ChannelTestResult;
+use overdue::engine::command::{Command, DeliveryReport, SendResult};
 use overdue::http::ApiRate;
 use overdue::manage::channel;
 use serde_json::{Value, json};
 
-use crate::support::server::{Answer, Server, project};
+use crate::support::server::{TestResponse, TestServer, new_project};
 
 /// The description as served, and which of its operations have been seen answering with success.
-struct Description {
+struct OpenApiDocument {
     document: Value,
     seen: BTreeSet<(String, String)>,
 }
 
-impl Description {
-    async fn of(server: &Server) -> Self {
+impl OpenApiDocument {
+    async fn of(server: &TestServer) -> Self {
         let document = server.get("/api/v3/openapi.json").await.json();
         assert_eq!(document["servers"][0]["url"], format!("{}/api/v3", server.base));
         Self { document, seen: BTreeSet::new() }
@@ -33,7 +33,7 @@ impl Description {
     }
 
     /// Fails unless the answer is one that the operation is described to give.
-    fn assert_gives(&mut self, method: &str, path: &str, answer: &Answer) {
+    fn assert_gives(&mut self, method: &str, path: &str, answer: &TestResponse) {
         let operation = &self.document["paths"][path][method.to_lowercase()];
         let status = answer.status.to_string();
         let about = format!("{method} {path}: {status} {}", String::from_utf8_lossy(&answer.body));
@@ -121,16 +121,16 @@ fn matches_type(types: &Value, value: &Value) -> bool {
 }
 
 /// Whoever asks for a test is told this.
-fn tried() -> Tried {
-    Tried { took: Duration::from_millis(212), status: 200, failed: None, missed: None }
+fn test_result() -> ChannelTestResult {
+    ChannelTestResult { duration: Duration::from_millis(212), status: 200, error: None, missed: None }
 }
 
 /// A server with one check of every kind and in many states, and the names by which they are called.
-async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
-    let server = Server::start().await;
+async fn server_with_examples() -> (TestServer, BTreeMap<&'static str, String>) {
+    let server = TestServer::start().await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let busy = server.check(json!({ "name": "busy", "slug": "busy", "tags": "a b", "timeout": 60, "grace": 60 })).await;
-    server.check(json!({ "schedule": "* * * * *", "tz": "Europe/Riga" })).await;
+    let busy = server.create_check(json!({ "name": "busy", "slug": "busy", "tags": "a b", "timeout": 60, "grace": 60 })).await;
+    server.create_check(json!({ "schedule": "* * * * *", "tz": "Europe/Riga" })).await;
     let uuid = text(&busy["uuid"]);
     for (action, body) in [("/start?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", ""), ("?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", "hello")]
     {
@@ -140,17 +140,18 @@ async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
     for action in ["/fail", "/log", "", "/start"] {
         assert_eq!(server.get(&format!("/ping/{uuid}{action}")).await.status, 200);
     }
-    let other = project(&server.handle, "other").await;
-    let keys = [("X-Api-Key", other.rw.as_str())];
+    let other = new_project(&server.handle, "other").await;
+    let keys = [("X-Api-Key", other.read_write_key.as_str())];
     let theirs = server.send("POST", "/api/v3/checks/", &keys, b"").await.json();
-    let settings = ChannelSettings::read(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
+    let settings = ChannelSettings::from_stored(ChannelKind::from_name("sms").unwrap(), [("to", "+37120000000")]).unwrap();
     let channel = channel::create(&server.handle, server.main.id, ChannelName::parse("").unwrap(), settings).await.unwrap();
-    server.answer_tests(tried());
-    for sent in [SendOutcome::Delivered, SendOutcome::Failed("no answer".into())] {
-        server.handle.call(Command::LogTest(Report::of_test(channel.id, sent, 0))).await.unwrap().unwrap();
+    server.answer_tests(test_result());
+    for sent in [SendResult::Delivered, SendResult::Failed("no answer".into())] {
+        server.handle.call(Command::RecordChannelTest(DeliveryReport::of_test(channel.id, sent, 0))).await.unwrap().unwrap();
     }
-    let window = server.send("POST", "/api/overdue/v1/windows", &[("X-Api-Key", &server.main.rw)], br#"{"minutes": 5}"#).await.json();
-    let shown = server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &server.main.ro)], b"").await.json();
+    let window =
+        server.send("POST", "/api/overdue/v1/windows", &[("X-Api-Key", &server.main.read_write_key)], br#"{"minutes": 5}"#).await.json();
+    let shown = server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &server.main.read_only_key)], b"").await.json();
     let names = BTreeMap::from([
         ("busy", uuid),
         ("theirs", text(&theirs["uuid"])),
@@ -164,9 +165,9 @@ async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
 
 #[tokio::test]
 async fn every_operation_answers_as_described() {
-    let (server, names) = furnished().await;
-    let mut described = Description::of(&server).await;
-    let (rw, ro) = (server.main.rw.as_str(), server.main.ro.as_str());
+    let (server, names) = server_with_examples().await;
+    let mut described = OpenApiDocument::of(&server).await;
+    let (rw, ro) = (server.main.read_write_key.as_str(), server.main.read_only_key.as_str());
     let tags = format!("?{}", "&tag=a".repeat(21));
     let huge = format!("{{\"desc\": \"{}\"}}", "x".repeat(1 << 20));
     for (method, path, name, query, key, body, status) in [
@@ -271,10 +272,10 @@ async fn every_operation_answers_as_described() {
 
 #[tokio::test]
 async fn limits_and_entity_tags_are_described() {
-    let server = Server::start_with(|config| config.api_rate = ApiRate { per_minute: 1, burst: 2 }).await;
-    let mut described = Description::of(&server).await;
+    let server = TestServer::start_with(|config| config.api_rate = ApiRate { per_minute: 1, burst: 2 }).await;
+    let mut described = OpenApiDocument::of(&server).await;
     let list = server.api("GET", "/badges/", "").await;
-    let headers = [("X-Api-Key", server.main.rw.as_str()), ("If-None-Match", list.header("etag").unwrap())];
+    let headers = [("X-Api-Key", server.main.read_write_key.as_str()), ("If-None-Match", list.header("etag").unwrap())];
     for status in [304, 429] {
         let answer = server.send("GET", "/api/v3/badges/", &headers, b"").await;
         assert_eq!(answer.status, status);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use overdue::clock::{Clock, ManualClock};
-use overdue::outbound::{HttpAnswer, HttpRequest, NameSources, Outbound, OutboundConfig, ProxyChoice, Redirects, SendError, Trust};
+use overdue::outbound::{HttpRequest, HttpResponse, NameSources, Outbound, OutboundConfig, ProxyChoice, RedirectPolicy, SendError, Trust};
 use overdue::random::Random;
 
 use crate::support::server::START;
@@ -41,14 +41,14 @@ fn post(url: &str, body: &'static str) -> HttpRequest {
         url: url.into(),
         headers: Vec::new(),
         body: Bytes::from_static(body.as_bytes()),
-        redirects: Redirects::Own,
+        redirects: RedirectPolicy::Follow,
         pin: None,
-        within: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
     }
 }
 
-async fn send(outbound: &Outbound, url: &str) -> Result<HttpAnswer, SendError> {
-    outbound.http(post(url, "hello"), Trust::Operator).await
+async fn send(outbound: &Outbound, url: &str) -> Result<HttpResponse, SendError> {
+    outbound.send_http(post(url, "hello"), Trust::Operator).await
 }
 
 /// The sentence of an error. It may name the host alone.

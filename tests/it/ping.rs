@@ -1,26 +1,26 @@
 //! Ping URLs: forms, methods, refusals, and what is kept of a ping.
 
-use overdue::domain::flip::Direction;
-use overdue::domain::ping::{Kind, Ping};
+use overdue::domain::flip::FlipDirection;
+use overdue::domain::ping::{Ping, PingKind};
 use overdue::domain::status::VisibleStatus;
 
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 
 const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
 /// Makes a check by its first ping and returns its UUID.
-async fn made_by_ping(server: &Server, slug: &str) -> uuid::Uuid {
-    let answer = server.get(&format!("/ping/{}/{slug}?create=1", server.main.ping)).await;
+async fn made_by_ping(server: &TestServer, slug: &str) -> uuid::Uuid {
+    let answer = server.get(&format!("/ping/{}/{slug}?create=1", server.main.ping_key)).await;
     assert_eq!((answer.status, answer.text()), (201, "Created"));
     server.handle.with_state(|state| state.checks().find(|check| check.settings.slug.as_str() == slug).unwrap().uuid)
 }
 
-fn log(server: &Server, uuid: uuid::Uuid) -> Vec<Ping> {
+fn log(server: &TestServer, uuid: uuid::Uuid) -> Vec<Ping> {
     let check = server.handle.with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
     server.handle.pings(&check).unwrap()
 }
 
-fn shown(server: &Server, uuid: uuid::Uuid) -> VisibleStatus {
+fn shown(server: &TestServer, uuid: uuid::Uuid) -> VisibleStatus {
     server.handle.with_state(|state| {
         let check = state.check_by_uuid(uuid).unwrap();
         check.state.visible_status(&check.settings, server.handle.now())
@@ -29,10 +29,10 @@ fn shown(server: &Server, uuid: uuid::Uuid) -> VisibleStatus {
 
 #[tokio::test]
 async fn a_ping_is_answered_ok_and_says_what_is_kept() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await;
     for (method, path) in [("GET", "backup"), ("POST", "backup"), ("HEAD", "backup"), ("PUT", "backup/start")] {
-        let answer = server.send(method, &format!("/ping/{}/{path}", server.main.ping), &[], b"").await;
+        let answer = server.send(method, &format!("/ping/{}/{path}", server.main.ping_key), &[], b"").await;
         assert_eq!((answer.status, answer.text()), (200, if method == "HEAD" { "" } else { "OK" }), "{method}");
         assert_eq!(answer.header("Ping-Body-Limit"), Some("1000"));
         assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
@@ -41,17 +41,19 @@ async fn a_ping_is_answered_ok_and_says_what_is_kept() {
     assert_eq!(server.get(&format!("/ping/{uuid}/")).await.status, 200);
     let methods: Vec<_> = log(&server, uuid).iter().map(|ping| (ping.n, ping.origin.method.name(), ping.kind)).collect();
     let wanted = [(6, "GET"), (5, "PUT"), (4, "HEAD"), (3, "POST"), (2, "GET"), (1, "GET")];
-    assert_eq!(methods, wanted.map(|(n, method)| (n, method, if n == 5 { Kind::Start } else { Kind::Success })));
+    assert_eq!(methods, wanted.map(|(n, method)| (n, method, if n == 5 { PingKind::Start } else { PingKind::Success })));
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_browser_may_ask_before_it_pings() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await;
-    for path in
-        [format!("/ping/{uuid}/fail"), format!("/ping/{}/backup", server.main.ping), format!("/ping/{}/x?create=1", server.main.ping)]
-    {
+    for path in [
+        format!("/ping/{uuid}/fail"),
+        format!("/ping/{}/backup", server.main.ping_key),
+        format!("/ping/{}/x?create=1", server.main.ping_key),
+    ] {
         let answer = server.send("OPTIONS", &path, &[("Access-Control-Request-Method", "PUT")], b"").await;
         assert_eq!((answer.status, answer.text()), (204, ""), "{path}");
         assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
@@ -63,9 +65,9 @@ async fn a_browser_may_ask_before_it_pings() {
 
 #[tokio::test]
 async fn what_cannot_be_a_ping_is_refused_and_leaves_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await.to_string();
-    let key = server.main.ping.clone();
+    let key = server.main.ping_key.clone();
     let cases = [
         ("GET", format!("/ping/{UNKNOWN}"), 404, "not found"),
         ("GET", format!("/ping/{UNKNOWN}/256"), 404, "not found"),
@@ -98,7 +100,7 @@ async fn what_cannot_be_a_ping_is_refused_and_leaves_nothing() {
 
 #[tokio::test]
 async fn bodies_are_cut_at_the_limit_however_they_come() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await;
     let body = |n| {
         let check = server.handle.with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
@@ -122,7 +124,7 @@ async fn bodies_are_cut_at_the_limit_however_they_come() {
 
 #[tokio::test]
 async fn the_log_shows_where_a_ping_came_from() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await;
     let rid = "6F3A0F6E-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
     let agent = "ž".repeat(250);
@@ -135,7 +137,7 @@ async fn the_log_shows_where_a_ping_came_from() {
     server.send("GET", &format!("/ping/{uuid}/fail?rid={rid}"), &headers, b"").await;
     let ping = log(&server, uuid).remove(0);
     assert_eq!(ping.origin.remote_addr.unwrap().to_string(), "2001:db8::7");
-    assert_eq!((ping.origin.scheme.name(), &*ping.origin.ua), ("https", "ž".repeat(200).as_str()));
+    assert_eq!((ping.origin.scheme.name(), &*ping.origin.user_agent), ("https", "ž".repeat(200).as_str()));
     assert_eq!(ping.rid.unwrap().to_string(), rid.to_lowercase());
     assert_eq!(shown(&server, uuid), VisibleStatus::Down);
     let forwarded = [("Forwarded", "for=6.6.6.6, for=\"[2001:db8::8]:80\";proto=https, for=127.0.0.1")];
@@ -147,25 +149,25 @@ async fn the_log_shows_where_a_ping_came_from() {
 
 #[tokio::test]
 async fn the_log_keeps_the_exit_status() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await;
     for (action, kind, exit) in [
-        ("", Kind::Success, None),
-        ("/fail", Kind::Fail, None),
-        ("/0", Kind::Success, Some(0)),
-        ("/007", Kind::Fail, Some(7)),
-        ("/255", Kind::Fail, Some(255)),
+        ("", PingKind::Success, None),
+        ("/fail", PingKind::Fail, None),
+        ("/0", PingKind::Success, Some(0)),
+        ("/007", PingKind::Fail, Some(7)),
+        ("/255", PingKind::Fail, Some(255)),
     ] {
         assert_eq!(server.get(&format!("/ping/{uuid}{action}")).await.status, 200);
         let ping = log(&server, uuid).remove(0);
-        assert_eq!((ping.kind, ping.exit), (kind, exit), "{action}");
+        assert_eq!((ping.kind, ping.exit_status), (kind, exit), "{action}");
     }
     server.stop().await;
 }
 
 #[tokio::test]
 async fn silence_takes_a_check_to_grace_and_down_on_time() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await;
     server.clock.advance_secs(86_400);
     assert_eq!(shown(&server, uuid), VisibleStatus::Grace);
@@ -174,20 +176,20 @@ async fn silence_takes_a_check_to_grace_and_down_on_time() {
     // The writer has noticed by itself: the flip is there, and bears the deadline.
     let flips = loop {
         let check = server.handle.with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
-        let flips = server.handle.flips(&check, overdue::domain::moment::Moment::default()).unwrap();
+        let flips = server.handle.flips(&check, overdue::domain::timestamp::Timestamp::default()).unwrap();
         if flips.len() == 2 {
             break flips;
         }
         tokio::task::yield_now().await;
     };
     assert_eq!(flips[0].at, crate::support::server::START.plus_secs(86_400 + 3_600));
-    assert_eq!(flips[0].direction(), Some(Direction::Down));
+    assert_eq!(flips[0].direction(), Some(FlipDirection::Down));
     server.stop().await;
 }
 
 #[tokio::test]
 async fn malformed_requests_end_their_own_connection_only() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let uuid = made_by_ping(&server, "backup").await;
     for (bytes, status) in [
         (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".to_vec(), 400),

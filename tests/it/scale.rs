@@ -3,41 +3,41 @@
 use std::time::{Duration, Instant};
 
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
-use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
+use overdue::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
 use overdue::domain::ids::ProjectId;
-use overdue::domain::ping::Kind;
+use overdue::domain::ping::PingKind;
 use overdue::domain::project::ChannelName;
 use overdue::domain::text::{Name, Slug, Tags};
-use overdue::engine::Thresholds;
-use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, Outcome};
+use overdue::engine::HousekeepingLimits;
+use overdue::engine::command::{CheckUuids, Command, CommandOutcome, CreateCheckRequest, NewChannel};
 use overdue::store::Medium;
 use uuid::Uuid;
 
-use crate::support::build::{create_check, ping};
+use crate::support::commands::{create_check, ping};
 use crate::support::disk::Disk;
-use crate::support::engine::Engine;
+use crate::support::engine::TestEngine;
 
 const MAIN: ProjectId = ProjectId(1);
 
 /// Makes so many checks: `check-0`, `check-1` and so on, with all channels of the project.
-fn checks(engine: &mut Engine, count: u128) {
+fn checks(engine: &mut TestEngine, count: u128) {
     let numbers: Vec<_> = (0..count).collect();
     for some in numbers.chunks(4000) {
         let answers = engine.batch(some.iter().map(|number| {
-            let edit = Edit { channels: Some(ChannelChoice::All), ..named(*number) };
+            let edit = CheckEdit { channels: Some(ChannelSelection::All), ..named(*number) };
             create_check(MAIN, *number, edit)
         }));
-        assert!(answers.iter().all(|answer| matches!(answer, Ok(Ok(Outcome::Created(_))))));
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(Ok(CommandOutcome::CheckCreated(_))))));
     }
 }
 
 /// Ten of a hundred have the same tags.
-fn named(number: u128) -> Edit {
-    Edit {
+fn named(number: u128) -> CheckEdit {
+    CheckEdit {
         name: Some(Name::parse(&format!("check {number}")).unwrap()),
         slug: Some(Slug::parse(&format!("check-{number}")).unwrap()),
-        tags: Some(Tags::stored(&format!("tag{}", number % 10))),
-        ..Edit::default()
+        tags: Some(Tags::from_stored(&format!("tag{}", number % 10))),
+        ..CheckEdit::default()
     }
 }
 
@@ -54,8 +54,8 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
     const FEW: u128 = 100;
     const MANY: u128 = 20_000;
     let mut engines = [FEW, MANY].map(|count| {
-        let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-        engine.project(100);
+        let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+        engine.create_project(100);
         checks(&mut engine, count);
         (engine, count)
     });
@@ -68,14 +68,19 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
             let rounds = (0..8).map(|round| {
                 let requests: Vec<_> = (0..500).map(|request| (request * 7919 + round) % *count).collect();
                 let upserts = requests.iter().map(|number| {
-                    let names = CheckNames { uuid: Uuid::from_u128(1 << 100), badge: Uuid::from_u128(1 << 101) };
-                    Command::CreateCheck(Box::new(CreateCheck { project: MAIN, edit: named(*number), unique: unique.clone(), names }))
+                    let names = CheckUuids { uuid: Uuid::from_u128(1 << 100), badge: Uuid::from_u128(1 << 101) };
+                    Command::CreateCheck(Box::new(CreateCheckRequest {
+                        project: MAIN,
+                        edit: named(*number),
+                        unique: unique.clone(),
+                        uuids: names,
+                    }))
                 });
                 let upserts: Vec<_> = upserts.collect();
                 let mut answers = Vec::new();
                 let taken = time(|| answers = engine.batch(upserts));
                 for (number, answer) in requests.iter().zip(answers) {
-                    let Ok(Ok(Outcome::Check(check))) = answer else { panic!("{unique:?} {number}: {answer:?}") };
+                    let Ok(Ok(CommandOutcome::Check(check))) = answer else { panic!("{unique:?} {number}: {answer:?}") };
                     // Once changed by tags alone, the first checks have other names.
                     assert!(!by_number || check.uuid == Uuid::from_u128(*number), "{unique:?} {number}");
                 }
@@ -87,45 +92,45 @@ fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
     }
     // What nobody has is not found, and nothing is made of it but one check.
     let (engine, count) = &mut engines[1];
-    let names = CheckNames { uuid: Uuid::from_u128(1 << 102), badge: Uuid::from_u128(1 << 103) };
-    let edit = Edit { timeout: Some(overdue::domain::text::Seconds::DAY), ..named(*count) };
-    let upsert = CreateCheck { project: MAIN, edit, unique: vec![Timeout, Grace], names };
-    assert!(matches!(engine.done(Command::CreateCheck(Box::new(upsert))), Outcome::Created(_)));
+    let names = CheckUuids { uuid: Uuid::from_u128(1 << 102), badge: Uuid::from_u128(1 << 103) };
+    let edit = CheckEdit { timeout: Some(overdue::domain::text::Seconds::DAY), ..named(*count) };
+    let upsert = CreateCheckRequest { project: MAIN, edit, unique: vec![Timeout, Grace], uuids: names };
+    assert!(matches!(engine.execute(Command::CreateCheck(Box::new(upsert))), CommandOutcome::CheckCreated(_)));
 }
 
 #[test]
 fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
     const MANY: u128 = 10_000;
     let disk = Disk::default();
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
-    engine.project(100);
-    let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "root@example.org")]).unwrap();
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    engine.create_project(100);
+    let settings = ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "root@example.org")]).unwrap();
     let name = ChannelName::parse("mail").unwrap();
-    let channel = NewChannel { uuid: Uuid::from_u128(1), project: MAIN, name, settings, operator: true };
-    let Outcome::Channel(channel) = engine.done(Command::CreateChannel(Box::new(channel))) else { panic!("no channel") };
+    let channel = NewChannel { uuid: Uuid::from_u128(1), project: MAIN, name, settings, is_by_operator: true };
+    let CommandOutcome::Channel(channel) = engine.execute(Command::CreateChannel(Box::new(channel))) else { panic!("no channel") };
     checks(&mut engine, MANY);
-    engine.done(ping(5, Kind::Success, "body"));
-    let seen = |engine: &Engine| engine.handle.with_state(|state| state.check_by_uuid(Uuid::from_u128(5)).cloned());
+    engine.execute(ping(5, PingKind::Success, "body"));
+    let seen = |engine: &TestEngine| engine.handle.with_state(|state| state.check_by_uuid(Uuid::from_u128(5)).cloned());
     let check = seen(&engine).unwrap();
     assert_eq!(*check.settings.channels, [channel.id]);
 
-    let taken = time(|| drop(engine.done(Command::DeleteChannel(channel.id))));
+    let taken = time(|| drop(engine.execute(Command::DeleteChannel(channel.id))));
     assert!(taken < Duration::from_millis(250), "{taken:?}");
     assert_eq!(engine.handle.with_state(|state| state.channels_of(&check).count()), 0);
-    let Outcome::Check(changed) = engine.done(Command::UpdateCheck(check.id, Box::default())) else { panic!("no check") };
+    let CommandOutcome::Check(changed) = engine.execute(Command::UpdateCheck(check.id, Box::default())) else { panic!("no check") };
     assert!(changed.settings.channels.is_empty());
 
-    let taken = time(|| drop(engine.done(Command::DeleteProject(MAIN))));
+    let taken = time(|| drop(engine.execute(Command::DeleteProject(MAIN))));
     assert!(taken < Duration::from_millis(250), "{taken:?}");
     assert_eq!(
         (seen(&engine), engine.handle.with_state(|state| state.check_count()), engine.handle.with_state(|state| state.checks().count())),
         (None, 0, 0)
     );
-    let refused = engine.batch([ping(5, Kind::Success, ""), Command::Pause(check.id)]);
+    let refused = engine.batch([ping(5, PingKind::Success, ""), Command::PauseCheck(check.id)]);
     assert!(refused.iter().all(|answer| matches!(answer, Ok(Err(_)))), "{refused:?}");
 
     // Some are removed before a power cut, the others after the start.
-    let left = |engine: &Engine| engine.handle.with_state(|state| state.orphans().len()) as u128;
+    let left = |engine: &TestEngine| engine.handle.with_state(|state| state.orphans().len()) as u128;
     for _ in 0..3 {
         let taken = time(|| assert_eq!(engine.writer.step(false), Ok(true)));
         assert!(taken < Duration::from_millis(250), "{taken:?}");
@@ -133,8 +138,8 @@ fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
     assert!(left(&engine) > 0 && left(&engine) < MANY, "{} left", left(&engine));
     disk.power_off();
     drop(engine);
-    disk.power_on(&crate::support::dice::Dice::seeded(1));
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    disk.power_on(&crate::support::seeded_rng::SeededRng::seeded(1));
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
     assert_eq!((seen(&engine), engine.handle.with_state(|state| state.check_count())), (None, 0));
     assert!(left(&engine) > 0 && left(&engine) < MANY, "{} left", left(&engine));
     let mut steps = 0;

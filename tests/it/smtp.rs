@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use overdue::certificate::Certificate;
 use overdue::domain::check::Check;
-use overdue::domain::edit::Edit;
+use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::ids::CheckId;
-use overdue::domain::ping::Kind;
+use overdue::domain::ping::PingKind;
 use overdue::domain::status::Status;
 use overdue::domain::text::{Keywords, Name, Slug};
-use overdue::engine::command::Outcome;
-use overdue::smtp::address::Domain;
-use overdue::smtp::{self, Config, SESSIONS_MAX, SESSIONS_OF_ADDRESS_MAX};
+use overdue::engine::command::CommandOutcome;
+use overdue::smtp::address::MailDomain;
+use overdue::smtp::{self, MAX_SESSIONS, MAX_SESSIONS_PER_ADDRESS, SmtpConfig};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -25,14 +25,14 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use uuid::Uuid;
 
-use crate::support::build::create_check;
-use crate::support::server::{Server, blocking};
+use crate::support::commands::create_check;
+use crate::support::server::{TestServer, blocking_threads};
 
 const DOMAIN: &str = "ping.example.org";
 
 /// A server with the door for mail beside it.
-struct Service {
-    server: Server,
+struct SmtpFixture {
+    server: TestServer,
     addr: SocketAddr,
     stop: watch::Sender<bool>,
     door: JoinHandle<()>,
@@ -42,21 +42,21 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/smtp").join(name)
 }
 
-async fn service(certificate: Option<Certificate>) -> Service {
-    let server = Server::start().await;
+async fn service(certificate: Option<Certificate>) -> SmtpFixture {
+    let server = TestServer::start().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
-    let config = Config { domain: Domain::parse(DOMAIN).unwrap(), certificate };
-    let door = tokio::spawn(smtp::Server::new(server.handle.clone(), blocking(), config).serve(listener, stopped));
-    Service { server, addr, stop, door }
+    let config = SmtpConfig { domain: MailDomain::parse(DOMAIN).unwrap(), certificate };
+    let door = tokio::spawn(smtp::SmtpServer::new(server.handle.clone(), blocking_threads(), config).serve(listener, stopped));
+    SmtpFixture { server, addr, stop, door }
 }
 
-impl Service {
+impl SmtpFixture {
     /// Makes a check, its UUID made of a number.
-    async fn check(&self, number: u128, edit: Edit) -> CheckId {
+    async fn check(&self, number: u128, edit: CheckEdit) -> CheckId {
         match self.server.handle.call(create_check(self.server.main.id, number, edit)).await {
-            Ok(Ok(Outcome::Created(check))) => check.id,
+            Ok(Ok(CommandOutcome::CheckCreated(check))) => check.id,
             other => panic!("{other:?}"),
         }
     }
@@ -66,12 +66,12 @@ impl Service {
     }
 
     /// The kinds of the pings of a check, oldest first.
-    fn kinds(&self, check: CheckId) -> Vec<Kind> {
+    fn kinds(&self, check: CheckId) -> Vec<PingKind> {
         self.server.handle.pings(&self.now(check)).unwrap().iter().rev().map(|ping| ping.kind).collect()
     }
 
-    async fn sender(&self) -> Sender<TcpStream> {
-        let mut sender = Sender(BufReader::new(TcpStream::connect(self.addr).await.unwrap()));
+    async fn sender(&self) -> SmtpClient<TcpStream> {
+        let mut sender = SmtpClient(BufReader::new(TcpStream::connect(self.addr).await.unwrap()));
         sender.hear("220").await;
         sender
     }
@@ -88,9 +88,9 @@ fn address(number: u128) -> String {
 }
 
 /// The sending side of a session.
-struct Sender<S>(BufReader<S>);
+struct SmtpClient<S>(BufReader<S>);
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> SmtpClient<S> {
     /// The next reply, all its lines; it must have this code.
     async fn hear(&mut self, code: &str) -> String {
         let mut reply = String::new();
@@ -129,10 +129,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
 #[tokio::test]
 async fn every_recipient_gets_a_ping() {
     let service = service(None).await;
-    let slug = |slug| Edit { slug: Some(Slug::parse(slug).unwrap()), ..Edit::default() };
-    let (one, two) = (service.check(1, Edit::default()).await, service.check(2, slug("nightly")).await);
+    let slug = |slug| CheckEdit { slug: Some(Slug::parse(slug).unwrap()), ..CheckEdit::default() };
+    let (one, two) = (service.check(1, CheckEdit::default()).await, service.check(2, slug("nightly")).await);
     let twins = [service.check(3, slug("twin")).await, service.check(4, slug("twin")).await];
-    let by_slug = |slug| format!("{}+{slug}@{DOMAIN}", service.server.main.ping);
+    let by_slug = |slug| format!("{}+{slug}@{DOMAIN}", service.server.main.ping_key);
     let message = "From: nas@example.org\r\nSubject: done\r\n\r\nAll fine.\r\n".to_owned() + &"long ".repeat(100);
     let mut sender = service.sender().await;
     // What names no check, or several, is taken and dropped like the rest.
@@ -152,14 +152,14 @@ async fn every_recipient_gets_a_ping() {
         assert_eq!(pinged.state.status, if pings > 0 { Status::Up } else { Status::New });
     }
     let logged = service.server.handle.pings(&service.now(two)).unwrap().remove(0);
-    assert_eq!((logged.kind, logged.origin.scheme.name(), logged.origin.method.name()), (Kind::Success, "email", ""));
+    assert_eq!((logged.kind, logged.origin.scheme.name(), logged.origin.method.name()), (PingKind::Success, "email", ""));
     assert_eq!(
-        (&*logged.origin.ua, logged.origin.remote_addr, logged.rid),
+        (&*logged.origin.user_agent, logged.origin.remote_addr, logged.rid),
         ("Email from nas@example.org", Some([127, 0, 0, 1].into()), None)
     );
     // The whole message, whatever the limit of HTTP bodies.
     assert_eq!(service.server.handle.body(&service.now(two), 1).unwrap().unwrap(), (message + "\r\n").as_bytes());
-    let uas: Vec<_> = service.server.handle.pings(&service.now(one)).unwrap().into_iter().map(|ping| ping.origin.ua).collect();
+    let uas: Vec<_> = service.server.handle.pings(&service.now(one)).unwrap().into_iter().map(|ping| ping.origin.user_agent).collect();
     assert_eq!(&*uas[1], "Email from <>");
     assert_eq!(uas[0].chars().count(), 200);
     service.end().await;
@@ -168,9 +168,9 @@ async fn every_recipient_gets_a_ping() {
 #[tokio::test]
 async fn a_mail_is_one_ping_of_each_check_however_often_it_names_it() {
     let service = service(None).await;
-    let check = service.check(1, Edit { slug: Some(Slug::parse("nightly").unwrap()), ..Edit::default() }).await;
-    let (uuid, by_slug) = (address(0xabcdef), format!("{}+nightly@{DOMAIN}", service.server.main.ping));
-    let other = service.check(0xabcdef, Edit::default()).await;
+    let check = service.check(1, CheckEdit { slug: Some(Slug::parse("nightly").unwrap()), ..CheckEdit::default() }).await;
+    let (uuid, by_slug) = (address(0xabcdef), format!("{}+nightly@{DOMAIN}", service.server.main.ping_key));
+    let other = service.check(0xabcdef, CheckEdit::default()).await;
     let to = [address(1), address(1), uuid.to_uppercase(), uuid, by_slug.clone(), by_slug];
     let mut sender = service.sender().await;
     sender.mail("a@b", &to.each_ref().map(String::as_str), b"hello", "250").await;
@@ -183,7 +183,7 @@ async fn nobody_waits_for_the_keywords_of_a_long_mail() {
     let service = service(None).await;
     let list = |letter: char| ('a'..='z').chain('A'..='Z').map(|second| format!("{letter}{second}")).collect::<Vec<_>>().join(",");
     for number in 1..=5 {
-        let edit = Edit {
+        let edit = CheckEdit {
             filter_subject: Some(true),
             filter_body: Some(true),
             failure_kw: Some(Keywords::parse(&list('f')).unwrap()),
@@ -191,11 +191,11 @@ async fn nobody_waits_for_the_keywords_of_a_long_mail() {
             start_kw: Some(Keywords::parse(&list('t')).unwrap()),
             // A list of its own, so that no search does for two.
             name: Some(Name::parse(&number.to_string()).unwrap()),
-            ..Edit::default()
+            ..CheckEdit::default()
         };
         service.check(number, edit).await;
     }
-    service.check(9, Edit::default()).await;
+    service.check(9, CheckEdit::default()).await;
     let to: Vec<_> = (1..=5).map(address).collect();
     let mut sender = service.sender().await;
     let message = b"f1 s1 t1 f2 s2 t2\r\n".repeat(550_000);
@@ -218,14 +218,14 @@ async fn nobody_waits_for_the_keywords_of_a_long_mail() {
 #[tokio::test]
 async fn keywords_decide_where_filters_are_on() {
     let service = service(None).await;
-    let keywords = |filter_subject, filter_body| Edit {
+    let keywords = |filter_subject, filter_body| CheckEdit {
         filter_subject: Some(filter_subject),
         filter_body: Some(filter_body),
         filter_http_body: Some(true),
         success_kw: Some(Keywords::parse("OK").unwrap()),
         failure_kw: Some(Keywords::parse("BROKEN").unwrap()),
         start_kw: Some(Keywords::parse("BEGUN").unwrap()),
-        ..Edit::default()
+        ..CheckEdit::default()
     };
     let mut checks = Vec::new();
     for (number, filters) in [(1, (false, false)), (2, (true, false)), (3, (false, true)), (4, (true, true))] {
@@ -243,7 +243,7 @@ async fn keywords_decide_where_filters_are_on() {
     ] {
         sender.mail("a@b", &to, message.as_bytes(), "250").await;
     }
-    use Kind::{Fail, Ignored, Start, Success};
+    use PingKind::{Fail, Ignored, Start, Success};
     for (check, kinds) in checks.iter().zip([
         [Success, Success, Success, Success, Success],
         [Success, Fail, Ignored, Start, Ignored],
@@ -258,7 +258,7 @@ async fn keywords_decide_where_filters_are_on() {
 #[tokio::test]
 async fn hostile_messages_are_pings_like_any_other() {
     let service = service(None).await;
-    let check = service.check(1, Edit { filter_body: Some(true), ..Edit::default() }).await;
+    let check = service.check(1, CheckEdit { filter_body: Some(true), ..CheckEdit::default() }).await;
     let mut sender = service.sender().await;
     let mut messages = 0;
     for message in [
@@ -286,7 +286,7 @@ async fn hostile_messages_are_pings_like_any_other() {
 async fn tls_protects_what_comes_after_it() {
     let certificate = Certificate::read(&fixture("server.pem"), &fixture("server.key"), &[]).unwrap();
     let service = service(Some(certificate)).await;
-    let check = service.check(1, Edit::default()).await;
+    let check = service.check(1, CheckEdit::default()).await;
     let mut sender = service.sender().await;
     assert!(sender.say("EHLO x\r\n", "250").await.contains("250-STARTTLS\r\n"));
     sender.say("STARTTLS\r\n", "220").await;
@@ -295,7 +295,7 @@ async fn tls_protects_what_comes_after_it() {
     let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     let name = ServerName::try_from(DOMAIN).unwrap();
     let encrypted = TlsConnector::from(Arc::new(config)).connect(name, sender.0.into_inner()).await.unwrap();
-    let mut sender = Sender(BufReader::new(encrypted));
+    let mut sender = SmtpClient(BufReader::new(encrypted));
     sender.say("MAIL FROM:<>\r\n", "503").await;
     assert!(!sender.say("EHLO x\r\n", "250").await.contains("STARTTLS"));
     sender.mail("a@b", &[&address(1)], b"secret", "250").await;
@@ -329,18 +329,18 @@ fn certificates_that_cannot_be_used_are_named() {
 }
 
 /// Connects from an address of the loopback network.
-async fn from(address: [u8; 4], service: &Service) -> Sender<TcpStream> {
+async fn from(address: [u8; 4], service: &SmtpFixture) -> SmtpClient<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((address, 0).into()).unwrap();
-    Sender(BufReader::new(socket.connect(service.addr).await.unwrap()))
+    SmtpClient(BufReader::new(socket.connect(service.addr).await.unwrap()))
 }
 
 #[tokio::test]
 async fn sessions_over_the_limit_are_told() {
     let service = service(None).await;
     let mut senders = Vec::new();
-    for network in 1..=(SESSIONS_MAX / SESSIONS_OF_ADDRESS_MAX) as u8 {
-        for _ in 0..SESSIONS_OF_ADDRESS_MAX {
+    for network in 1..=(MAX_SESSIONS / MAX_SESSIONS_PER_ADDRESS) as u8 {
+        for _ in 0..MAX_SESSIONS_PER_ADDRESS {
             let mut sender = from([127, 0, 0, network], &service).await;
             sender.hear("220").await;
             senders.push(sender);
@@ -364,7 +364,7 @@ async fn sessions_over_the_limit_are_told() {
 #[tokio::test]
 async fn what_cannot_be_logged_is_not_taken() {
     let service = service(None).await;
-    service.check(1, Edit::default()).await;
+    service.check(1, CheckEdit::default()).await;
     let mut sender = service.sender().await;
     service.server.handle.close();
     sender.mail("a@b", &[&address(1)], b"x", "451").await;

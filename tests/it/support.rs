@@ -1,11 +1,11 @@
 //! What is no test: servers of ours and of others, engines, disks and dice for tests to use, and builders of what they submit.
 
-pub(crate) mod build;
 pub(crate) mod certificates;
-pub(crate) mod dice;
+pub(crate) mod commands;
 pub(crate) mod disk;
 pub(crate) mod engine;
 pub(crate) mod mail_server;
 pub(crate) mod name_server;
 pub(crate) mod receiver;
+pub(crate) mod seeded_rng;
 pub(crate) mod server;

@@ -9,18 +9,18 @@ const PURE: [&str; 17] = [
     "channel",
     "mail",
     "wheel.rs",
-    "outbound/guard.rs",
+    "outbound/address_guard.rs",
     "smtp/address.rs",
-    "smtp/content.rs",
+    "smtp/data_decoder.rs",
     "smtp/dialogue.rs",
-    "web/check/entries.rs",
-    "web/check/fields.rs",
+    "web/check/log_entries.rs",
+    "web/check/form_fields.rs",
     "web/check/plot.rs",
-    "web/hostile.rs",
-    "web/integrations/fields.rs",
-    "web/list/query.rs",
-    "web/live/frame.rs",
-    "web/live/seen.rs",
+    "web/untrusted_text.rs",
+    "web/channels/form_fields.rs",
+    "web/check_list/query.rs",
+    "web/live_updates/update_frame.rs",
+    "web/live_updates/snapshot.rs",
     "web/snippet.rs",
 ];
 
@@ -61,23 +61,23 @@ const OWNED: [(&str, &[&str]); 17] = [
     ("clap", &["cli"]),
     ("begin_write", &["store.rs"]),
     // Connections outward, and processes.
-    ("TcpSocket", &["outbound/dial.rs", "outbound/names/dns.rs"]),
+    ("TcpSocket", &["outbound/dial.rs", "outbound/resolver/dns.rs"]),
     ("TcpStream::connect", &[]),
     ("HttpConnector", &[]),
-    ("UdpSocket", &["outbound/names/dns.rs"]),
+    ("UdpSocket", &["outbound/resolver/dns.rs"]),
     ("mail_send", &["outbound/mail.rs"]),
     // The second one runs this program again, as another user, and the third one what a session is for.
-    ("std::process::Command", &["cli/discover/system.rs", "cli/data.rs", "cli/session.rs"]),
-    ("tokio::process", &["outbound/command.rs", "outbound/names.rs", "job/child.rs"]),
+    ("std::process::Command", &["cli/discover/system.rs", "cli/data_directory.rs", "cli/session.rs"]),
+    ("tokio::process", &["outbound/command.rs", "outbound/resolver.rs", "job/job_process.rs"]),
 ];
 
 /// Most lines of a file.
-const MOST_LINES: usize = 450;
+const MAX_LINES: usize = 450;
 
 /// What may lie at the top of the repository beside dot-files.
-const TOP: [&str; 8] = ["Cargo.toml", "Cargo.lock", "src", "tests", "benches", "packaging", "LICENSE", "README.md"];
+const TOP_LEVEL_ENTRIES: [&str; 8] = ["Cargo.toml", "Cargo.lock", "src", "tests", "benches", "packaging", "LICENSE", "README.md"];
 
-pub(crate) struct Source {
+pub(crate) struct SourceFile {
     /// Below `src`.
     path: String,
     text: String,
@@ -85,12 +85,12 @@ pub(crate) struct Source {
     pub(crate) code: String,
 }
 
-impl Source {
+impl SourceFile {
     fn is_tests(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
     }
 
-    fn room(&self) -> &str {
+    fn module(&self) -> &str {
         self.path.split(['/', '.']).next().unwrap()
     }
 
@@ -147,7 +147,7 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-pub(crate) fn sources() -> Vec<Source> {
+pub(crate) fn sources() -> Vec<SourceFile> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut directories = vec![root.clone()];
     let mut sources = Vec::new();
@@ -159,7 +159,7 @@ pub(crate) fn sources() -> Vec<Source> {
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = std::fs::read_to_string(&path).unwrap();
                 let path = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-                sources.push(Source { path, code: code(&text), text });
+                sources.push(SourceFile { path, code: code(&text), text });
             }
         }
     }
@@ -169,7 +169,7 @@ pub(crate) fn sources() -> Vec<Source> {
 
 /// The rooms and the floor of each, from the table in `src/lib.rs`: its rows begin with the number of a floor, and what stands in
 /// backquotes in the column after it are rooms. `main.rs` stands above all of them.
-fn floors() -> BTreeMap<String, u32> {
+fn module_layers() -> BTreeMap<String, u32> {
     let map = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
     let mut floors = BTreeMap::new();
     for row in map.lines().filter_map(|line| line.strip_prefix("//! | ")) {
@@ -190,14 +190,14 @@ pub(crate) fn expect_none(wrong: &[String]) {
 
 #[test]
 fn rooms_import_only_from_floors_below() {
-    let (floors, mut wrong) = (floors(), Vec::new());
+    let (floors, mut wrong) = (module_layers(), Vec::new());
     for room in floors.keys() {
-        if !sources().iter().any(|source| source.room() == room) {
+        if !sources().iter().any(|source| source.module() == room) {
             wrong.push(format!("the map in src/lib.rs names `{room}`, which is not there"));
         }
     }
     for source in sources() {
-        let (path, room) = (&source.path, source.room());
+        let (path, room) = (&source.path, source.module());
         if matches!(room, "lib" | "main") || source.is_tests() {
             continue;
         }
@@ -243,11 +243,11 @@ fn names_stay_in_the_rooms_they_belong_to() {
                 wrong.push(format!("{} names `{name}`, which belongs to {owners:?}", source.path));
             }
         }
-        if source.room() == "domain" && source.names("serde") {
+        if source.module() == "domain" && source.names("serde") {
             wrong.push(format!("{} names `serde`: what is stored or sent has types of its own", source.path));
         }
         // Only the engine writes.
-        if source.code.contains(".batch()") && !matches!(source.room(), "engine" | "store") {
+        if source.code.contains(".batch()") && !matches!(source.module(), "engine" | "store") {
             wrong.push(format!("{} opens a write transaction", source.path));
         }
     }
@@ -276,7 +276,7 @@ fn files_are_short_and_say_why_they_exist() {
     let mut wrong = Vec::new();
     for source in sources() {
         let lines = source.text.lines().count();
-        if lines > MOST_LINES {
+        if lines > MAX_LINES {
             wrong.push(format!("{} has {lines} lines: two things live in it", source.path));
         }
         if !source.text.starts_with("//! ") && !source.is_tests() {
@@ -297,7 +297,7 @@ fn pages_bring_no_style_or_script_of_their_own() {
         for entry in std::fs::read_dir(root.join(directory)).unwrap() {
             let path = entry.unwrap().path();
             let (name, text) = (path.display(), std::fs::read_to_string(&path).unwrap());
-            if text.lines().count() > MOST_LINES {
+            if text.lines().count() > MAX_LINES {
                 wrong.push(format!("{name} is long: two things live in it"));
             }
             if directory == "pages" {
@@ -319,13 +319,14 @@ fn the_top_of_the_repository_holds_what_belongs_there() {
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     // What git ignores.
     let ignored = ["target", "proptest-regressions"];
-    let strangers: Vec<_> = names.filter(|name| !name.starts_with('.') && !TOP.contains(&&**name) && !ignored.contains(&&**name)).collect();
+    let strangers: Vec<_> =
+        names.filter(|name| !name.starts_with('.') && !TOP_LEVEL_ENTRIES.contains(&&**name) && !ignored.contains(&&**name)).collect();
     expect_none(&strangers);
 }
 
 #[test]
 fn rules_are_cited_from_our_own_chapters() {
-    let cites = |source: &&Source| source.text.contains("contract,") || source.text.contains("(contract");
+    let cites = |source: &&SourceFile| source.text.contains("contract,") || source.text.contains("(contract");
     let wrong: Vec<_> =
         sources().iter().filter(cites).map(|source| format!("{} cites what is not in the repository", source.path)).collect();
     expect_none(&wrong);

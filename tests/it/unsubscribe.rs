@@ -2,14 +2,14 @@
 
 use overdue::http::unsubscribe_links;
 
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 
 #[tokio::test]
 async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let uuid = |kind: &str, settings: &str| format!(r#"{{"kind": "{kind}", "settings": {settings}}}"#);
-    let mail = server.own("POST", "/channels", &uuid("email", r#"{"to": "a@example.org,b@example.org"}"#)).await.json();
-    let hook = server.own("POST", "/channels", &uuid("webhook", r#"{"down-url": "http://example.org/"}"#)).await.json();
+    let mail = server.extension_api("POST", "/channels", &uuid("email", r#"{"to": "a@example.org,b@example.org"}"#)).await.json();
+    let hook = server.extension_api("POST", "/channels", &uuid("webhook", r#"{"down-url": "http://example.org/"}"#)).await.json();
     let base: overdue::http::BaseUrl = server.base.parse().unwrap();
     let links = unsubscribe_links(base.clone(), server.handle.clone());
     let state = || server.handle.with_state(|state| state.project(server.main.id).unwrap().channels.values().cloned().collect::<Vec<_>>());
@@ -46,7 +46,7 @@ async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
         assert!(answer.text().contains("Other recipients go on getting them."), "{answer:?}");
     }
     assert_eq!(silent(), ["a@example.org"]);
-    let shown = server.own("GET", &format!("/channels/{}", mail["id"].as_str().unwrap()), "").await.json();
+    let shown = server.extension_api("GET", &format!("/channels/{}", mail["id"].as_str().unwrap()), "").await.json();
     assert_eq!((&shown["status"], &shown["unsubscribed"]), (&"untested".into(), &serde_json::json!(["a@example.org"])));
     assert!(!server.send("GET", &path, &[], b"").await.text().contains("<form"));
     // Without any recipient the channel is disabled.
@@ -54,7 +54,7 @@ async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
     let path = links(&channel, "b@example.org").unwrap().strip_prefix(base.as_str()).unwrap().to_owned();
     let answer = server.send("POST", &path, &form, b"List-Unsubscribe=One-Click").await;
     assert!(answer.text().contains("It has no other recipient."), "{answer:?}");
-    let shown = server.own("GET", &format!("/channels/{}", mail["id"].as_str().unwrap()), "").await.json();
+    let shown = server.extension_api("GET", &format!("/channels/{}", mail["id"].as_str().unwrap()), "").await.json();
     assert_eq!((&shown["status"], &shown["last_error"]), (&"disabled".into(), &"every recipient has unsubscribed".into()));
     server.stop().await;
 }

@@ -1,29 +1,29 @@
 //! The dashboard over the wire.
 
 mod browser;
-mod budget;
 mod bulk;
 mod check;
 mod confirmation;
-mod guessing;
-mod identity;
 mod integrations;
-mod kept;
 mod list;
-mod live;
-mod mailed;
-mod people;
-mod road;
+mod live_updates;
+mod mail_pings;
+mod page_weight;
+mod password_guessing;
+mod preserved_input;
+mod proxy_identity;
+mod request_handling;
 mod second_factor;
 mod secrets;
 mod sign_in;
+mod users_and_keys;
 
-use crate::support::server::{Answer, Server};
+use crate::support::server::{TestResponse, TestServer};
 
 const HOST: (&str, &str) = ("Host", "localhost");
 
 /// A request of a browser that has the page of this server open.
-async fn browse(server: &Server, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn browse(server: &TestServer, method: &str, path: &str, headers: &[(&str, &str)]) -> TestResponse {
     let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nAccept: text/html\r\n");
     let has_host = headers.iter().any(|(name, _)| *name == "Host");
     for (name, value) in (!has_host).then_some(&HOST).into_iter().chain(headers) {
@@ -33,20 +33,20 @@ async fn browse(server: &Server, method: &str, path: &str, headers: &[(&str, &st
     server.raw(head.as_bytes()).await
 }
 
-fn project_uuid(server: &Server) -> String {
+fn project_uuid(server: &TestServer) -> String {
     server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid.to_string())
 }
 
 /// Makes a channel; its UUID.
-async fn channel(server: &Server) -> String {
+async fn channel(server: &TestServer) -> String {
     let webhook = r#"{"kind":"webhook","name":"hook <1>","settings":{"down-url":"http://127.0.0.1:1/","secret":"abc-hidden"}}"#;
-    let made = server.own("POST", "/channels", webhook).await;
+    let made = server.extension_api("POST", "/channels", webhook).await;
     assert_eq!(made.status, 201, "{made:?}");
     made.json()["id"].as_str().unwrap().to_owned()
 }
 
 /// Sends a form as a page of the server does.
-async fn post(server: &Server, path: &str, fields: &[(&str, &str)]) -> Answer {
+async fn post(server: &TestServer, path: &str, fields: &[(&str, &str)]) -> TestResponse {
     let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
     let body: Vec<_> = fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
     let body = body.join("&");
@@ -58,7 +58,7 @@ async fn post(server: &Server, path: &str, fields: &[(&str, &str)]) -> Answer {
 }
 
 /// The text of a page without its tags, blanks run together.
-fn words(html: &str) -> String {
+fn visible_text(html: &str) -> String {
     let mut text = String::new();
     for part in html.split('<') {
         text.push_str(part.split_once('>').map_or("", |(_, text)| text));

@@ -5,7 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::process::{Server, admin, overdue, run, workplace};
+use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_directory};
 
 fn provision(data: &Path) {
     let project = admin(data, &["project", "create", "main", "--check-limit", "3", "--ping-log-limit", "20"]);
@@ -37,18 +37,18 @@ fn provision(data: &Path) {
 
 #[test]
 fn administering_needs_no_server() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     provision(&data);
     // A database with a project is no first start.
-    let server = Server::start_with(&data, &["--no-web"]);
+    let server = ServerProcess::start_with(&data, &["--no-web"]);
     assert_eq!(server.log.len(), 2, "{:?}", server.log);
     assert_eq!(admin(&data, &["key", "list"]).lines().count(), 4);
 }
 
 #[test]
 fn administering_goes_through_a_running_server() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     provision(&data);
     server.stop();
     assert_eq!(admin(&data, &["project", "list"]).lines().count(), 3);
@@ -56,7 +56,7 @@ fn administering_goes_through_a_running_server() {
 
 #[test]
 fn only_making_a_project_makes_a_database() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     for words in [&["project", "list"][..], &["key", "create", "--project", "a", "--access", "ping"], &["compact"]] {
         let done = run(overdue(words).arg("--data").arg(&data));
         assert_eq!((done.status, done.err.contains("there is no database")), (1, true), "{words:?}: {}", done.err);
@@ -66,7 +66,7 @@ fn only_making_a_project_makes_a_database() {
 
 #[test]
 fn commands_wait_for_each_other() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
     let create = || {
         overdue(&["key", "create", "--project", "main", "--access", "ping"]).arg("--data").arg(&data).stdout(Stdio::null()).spawn().unwrap()
@@ -78,12 +78,12 @@ fn commands_wait_for_each_other() {
 
 #[test]
 fn a_socket_left_behind_is_in_nobodys_way() {
-    let (_directory, data) = workplace();
-    let mut server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let mut server = ServerProcess::start(&data);
     server.kill();
     assert!(data.join("admin.sock").exists());
     admin(&data, &["project", "create", "offline"]);
-    let server = Server::start(&data);
+    let server = ServerProcess::start(&data);
     admin(&data, &["project", "create", "online"]);
     server.stop();
 
@@ -97,7 +97,7 @@ fn a_socket_left_behind_is_in_nobodys_way() {
 
 #[test]
 fn a_server_that_does_not_answer_is_told() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     // It takes connections and says nothing.
     let _silent = UnixListener::bind(data.join("admin.sock")).unwrap();
@@ -108,7 +108,7 @@ fn a_server_that_does_not_answer_is_told() {
 
 #[test]
 fn a_path_that_is_too_long_for_a_socket_is_told() {
-    let (directory, _) = workplace();
+    let (directory, _) = temp_data_directory();
     let data = directory.path().join("x".repeat(100));
     let done = run(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data));
     assert_eq!((done.status, done.err.contains("is too long for a socket: choose a shorter data directory")), (1, true), "{}", done.err);
@@ -118,8 +118,8 @@ fn a_path_that_is_too_long_for_a_socket_is_told() {
 
 #[test]
 fn what_is_no_request_is_refused_and_bounded() {
-    let (_directory, data) = workplace();
-    let _server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let _server = ServerProcess::start(&data);
     let connect = || UnixStream::connect(data.join("admin.sock")).unwrap();
     let mut stream = connect();
     let mut replies = BufReader::new(stream.try_clone().unwrap());
@@ -149,8 +149,8 @@ fn what_is_no_request_is_refused_and_bounded() {
 
 #[test]
 fn compacting_needs_the_database_to_itself() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     let refused = run(overdue(&["compact"]).arg("--data").arg(&data));
     assert_eq!((refused.status, refused.err.contains("in use by another overdue process")), (1, true), "{}", refused.err);
     server.stop();

@@ -7,36 +7,36 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::client::Client;
-use crate::process::{Server, admin, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, admin, temp_data_directory};
 
 /// Checks of the project that has a webhook, and of the one that has a room of Matrix.
 const AT_WEBHOOK: usize = 24;
 const AT_MATRIX: usize = 2;
 const CHECKS: usize = AT_WEBHOOK + AT_MATRIX;
-const PATIENCE: Duration = Duration::from_secs(60);
+const ALERT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What came: by the key of the alert, or by its transaction, the check's name with its status, and of each copy whether it says that it may
 /// be a repeat.
-type Came = Arc<Mutex<HashMap<String, (String, Vec<bool>)>>>;
+type ReceivedAlerts = Arc<Mutex<HashMap<String, (String, Vec<bool>)>>>;
 
 /// Takes everything, some of it a little late, and keeps what it was.
-fn receiver() -> (String, Came) {
+fn receiver() -> (String, ReceivedAlerts) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let came = Came::default();
+    let came = ReceivedAlerts::default();
     let kept = Arc::clone(&came);
     std::thread::spawn(move || {
         for (number, stream) in listener.incoming().enumerate() {
             let kept = Arc::clone(&kept);
-            std::thread::spawn(move || take(stream.unwrap(), &kept, number as u64));
+            std::thread::spawn(move || serve_connection(stream.unwrap(), &kept, number as u64));
         }
     });
     (url, came)
 }
 
 /// Serves one connection, until it ends.
-fn take(mut stream: TcpStream, came: &Came, mut chance: u64) -> Option<()> {
+fn serve_connection(mut stream: TcpStream, came: &ReceivedAlerts, mut chance: u64) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     loop {
         let (mut key, mut length, mut marked, mut is_matrix) = (String::new(), 0, false, false);
@@ -63,7 +63,7 @@ fn take(mut stream: TcpStream, came: &Came, mut chance: u64) -> Option<()> {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
-        let text = if is_matrix { in_short(&body)? } else { String::from_utf8(body).ok()? };
+        let text = if is_matrix { matrix_summary(&body)? } else { String::from_utf8(body).ok()? };
         // Nobody sees it twice.
         marked |= is_matrix;
         came.lock().unwrap().entry(key).or_insert((text, Vec::new())).1.push(marked);
@@ -74,7 +74,7 @@ fn take(mut stream: TcpStream, came: &Came, mut chance: u64) -> Option<()> {
 }
 
 /// The name of the check in a message of Matrix, and its status.
-fn in_short(body: &[u8]) -> Option<String> {
+fn matrix_summary(body: &[u8]) -> Option<String> {
     let message: serde_json::Value = serde_json::from_slice(body).ok()?;
     let mut words = message["body"].as_str()?.lines().next()?.split(' ').skip(1);
     Some(format!("{} {}", words.next()?, if words.eq(["is", "up", "again"]) { "up" } else { "down" }))
@@ -82,7 +82,7 @@ fn in_short(body: &[u8]) -> Option<String> {
 
 /// Pings every check that has not answered yet, until the server is gone.
 fn ping(server: SocketAddr, keys: &[String; 2], word: &str, left: &mut Vec<usize>) {
-    let Ok(mut client) = Client::connect(server) else { return };
+    let Ok(mut client) = HttpClient::connect(server) else { return };
     left.retain(|check| {
         let key = &keys[usize::from(*check >= AT_WEBHOOK)];
         let answer = client.post(&format!("/ping/{key}/job-{check}{word}?create=1"), b"");
@@ -91,8 +91,8 @@ fn ping(server: SocketAddr, keys: &[String; 2], word: &str, left: &mut Vec<usize
 }
 
 /// Waits until so many alerts have come, or for long enough.
-fn wait_for(came: &Came, count: usize) {
-    let give_up = Instant::now() + PATIENCE;
+fn wait_for(came: &ReceivedAlerts, count: usize) {
+    let give_up = Instant::now() + ALERT_TIMEOUT;
     while came.lock().unwrap().len() < count && Instant::now() < give_up {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -102,7 +102,7 @@ fn wait_for(came: &Came, count: usize) {
 fn no_alert_is_lost_and_every_repeat_is_marked() {
     let rounds: usize = std::env::var("OVERDUE_KILLS").map_or(20, |count| count.parse().unwrap());
     let (url, came) = receiver();
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let keys = ["main", "room"].map(|project| {
         admin(&data, &["project", "create", project]);
         admin(&data, &["key", "create", "--project", project, "--access", "ping"])
@@ -115,7 +115,7 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
     let mut left: Vec<usize> = Vec::new();
     let mut word = "";
     for round in 0..rounds {
-        let mut server = Server::start(&data);
+        let mut server = ServerProcess::start(&data);
         // What the round before has asked for happens whole: then each round is one flip of each check.
         ping(server.address, &keys, word, &mut left);
         assert!(left.is_empty(), "{left:?}");
@@ -130,7 +130,7 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
             server.kill();
         });
     }
-    let server = Server::start(&data);
+    let server = ServerProcess::start(&data);
     ping(server.address, &keys, word, &mut left);
     wait_for(&came, rounds * CHECKS);
     server.stop();

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::client::Client;
-use crate::process::{Done, Server, admin, overdue, run, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory};
 
-fn command(data: &Path, words: &[&str]) -> Done {
+fn command(data: &Path, words: &[&str]) -> ProcessOutput {
     run(overdue(words).arg("--data").arg(data))
 }
 
@@ -19,9 +19,9 @@ fn expect(data: &Path, words: &[&str], status: i32, part: &str) {
 }
 
 /// Has a server take pings with bodies, and gives what can be read of them.
-fn filled(server: &Server, data: &Path, pings: usize) -> String {
+fn filled(server: &ServerProcess, data: &Path, pings: usize) -> String {
     let key = admin(data, &["key", "create", "--project", "default", "--access", "ping"]);
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     for number in 0..pings {
         client.post(&format!("/ping/{key}/job-{}?create=1", number % 5), format!("{number} {}", "x".repeat(4000)).as_bytes()).unwrap();
     }
@@ -35,8 +35,8 @@ fn listed(data: &Path) -> String {
 
 #[test]
 fn a_backup_of_a_running_server_is_restored_elsewhere() {
-    let (directory, data) = workplace();
-    let server = Server::start(&data);
+    let (directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     let there = filled(&server, &data, 50);
     let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (plain, compressed) = (file("a.backup"), file("b.zst"));
@@ -74,7 +74,7 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
     assert_eq!((done.status, backup.wait().unwrap().success()), (0, true), "{}", done.err);
     assert_eq!(listed(&other), there);
     expect(&other, &["restore", &compressed, "--force"], 0, "was restored from the backup of 2");
-    let server = Server::start(&other);
+    let server = ServerProcess::start(&other);
     assert_eq!(listed(&other), there);
     server.stop();
     let json = admin(&other, &["verify", "--json"]);
@@ -97,8 +97,8 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
 
 #[test]
 fn a_kill_or_a_full_disk_in_the_middle_leaves_no_file_that_looks_whole() {
-    let (directory, data) = workplace();
-    let mut server = Server::start(&data);
+    let (directory, data) = temp_data_directory();
+    let mut server = ServerProcess::start(&data);
     filled(&server, &data, 400);
     let file = directory.path().join("x.backup");
     let path = file.to_str().unwrap();
@@ -123,7 +123,7 @@ fn a_kill_or_a_full_disk_in_the_middle_leaves_no_file_that_looks_whole() {
         let done = backup.wait().unwrap();
         assert_eq!((done.success(), directory.path().join("x.backup.partial").exists()), (file.exists(), false));
         let _ = std::fs::remove_file(&file);
-        server = Server::start(&data);
+        server = ServerProcess::start(&data);
     }
     expect(&data, &["backup", path], 0, "a backup of ");
     expect(&data, &["verify", path], 0, "400 bodies of pings match their checksums");
@@ -132,20 +132,21 @@ fn a_kill_or_a_full_disk_in_the_middle_leaves_no_file_that_looks_whole() {
 
 #[test]
 fn a_server_makes_backups_by_itself() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let path = directory.path().join("backups");
     std::fs::create_dir(&path).unwrap();
-    let mut server = Server::start_with(&data, &["--backup-to", path.to_str().unwrap(), "--backup-every", "12h", "--backup-keep", "2"]);
-    let line = server.has_said("a backup of ");
+    let mut server =
+        ServerProcess::start_with(&data, &["--backup-to", path.to_str().unwrap(), "--backup-every", "12h", "--backup-keep", "2"]);
+    let line = server.find_or_wait_for("a backup of ");
     assert!(line.contains(".backup.zst"), "{line}");
     server.stop();
     let made: Vec<_> = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(made.len(), 1, "{made:?}");
     expect(&data, &["verify", made[0].to_str().unwrap()], 0, "made 2");
     let gone = directory.path().join("gone");
-    let mut server = Server::start_with(&data, &["--backup-to", gone.to_str().unwrap()]);
-    server.has_said("NO BACKUP could be made");
-    assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    let mut server = ServerProcess::start_with(&data, &["--backup-to", gone.to_str().unwrap()]);
+    server.find_or_wait_for("NO BACKUP could be made");
+    assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
     server.stop();
     expect(&data, &["serve", "--backup-keep", "3"], 2, "--backup-to");
 }

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
-use crate::process::{Done, Server, admin, overdue, run, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory};
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server that answers `/<status>/...` with that status; where it listens, and the request lines as they come.
 fn receiver() -> (String, Receiver<String>) {
@@ -42,7 +42,7 @@ fn receiver() -> (String, Receiver<String>) {
     (url, told)
 }
 
-fn tried(data: &Path, words: &[&str]) -> Done {
+fn test_channel(data: &Path, words: &[&str]) -> ProcessOutput {
     run(overdue(words).arg("--data").arg(data))
 }
 
@@ -68,15 +68,15 @@ fn try_out(data: &Path) {
     provision(data, &url);
     let line = admin(data, &["channel", "test", "hook"]);
     assert!(is_delivered(&line), "{line}");
-    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /200/down HTTP/1.1");
-    let refused = tried(data, &["channel", "test", "hook", "--event", "up", "--json"]);
+    assert_eq!(requests.recv_timeout(TEST_TIMEOUT).unwrap(), "GET /200/down HTTP/1.1");
+    let refused = test_channel(data, &["channel", "test", "hook", "--event", "up", "--json"]);
     let row: Value = serde_json::from_str(&refused.out).unwrap();
     assert_eq!((refused.status, &row["delivered"], &row["status"]), (1, &json!(false), &json!(503)), "{}", refused.err);
     assert!(refused.err.starts_with("overdue: not delivered: ") && refused.err.contains("503"), "{}", refused.err);
-    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /503/up HTTP/1.1");
+    assert_eq!(requests.recv_timeout(TEST_TIMEOUT).unwrap(), "GET /503/up HTTP/1.1");
     let logged = json(data, &["deliveries", "--channel", "hook", "--json"]);
     let number = logged[0]["number"].to_string();
-    let refused = tried(data, &["deliveries", "retry", &number]);
+    let refused = test_channel(data, &["deliveries", "retry", &number]);
     assert_eq!((refused.status, refused.err.contains("is about no single check")), (1, true), "{}", refused.err);
     let logged: Vec<_> = logged.as_array().unwrap().iter().map(|row| [&row["event"], &row["outcome"], &row["status"]]).collect();
     assert_eq!(logged, [[&json!("test"), &json!("failed"), &json!(503)], [&json!("test"), &json!("delivered"), &json!(200)]]);
@@ -92,7 +92,7 @@ fn try_out(data: &Path) {
     assert!(table.contains("  test failed: the answer was 503"), "{table}");
     let ok = || ("ok".to_owned(), false, Value::Null);
     admin(data, &["channel", "test", "hook"]);
-    requests.recv_timeout(PATIENCE).unwrap();
+    requests.recv_timeout(TEST_TIMEOUT).unwrap();
     assert_eq!(status(), ok());
     let disabled = ("disabled".to_owned(), true, json!("it was disabled by the operator"));
     for revive in [&["channel", "enable", "hook"][..], &["channel", "test", "hook"]] {
@@ -103,97 +103,97 @@ fn try_out(data: &Path) {
         admin(data, revive);
         assert_eq!(status(), ok(), "{revive:?}");
     }
-    let unknown = tried(data, &["channel", "test", "mail"]);
+    let unknown = test_channel(data, &["channel", "test", "mail"]);
     assert_eq!((unknown.status, unknown.err.contains("there is no channel \"mail\"")), (1, true), "{}", unknown.err);
 }
 
 #[test]
 fn a_channel_is_tried_out_without_a_server() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     try_out(&data);
 }
 
 #[test]
 fn a_channel_is_tried_out_through_a_running_server() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     try_out(&data);
     server.stop();
 }
 
 #[test]
 fn without_a_server_a_test_is_sent_by_the_flags_of_the_command() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     let mark = directory.path().join("mark");
     let command = format!("down-command=echo \"$OVERDUE_ALERT_EVENT\" > {}", mark.display());
     admin(&data, &["channel", "create", "--project", "a", "--kind", "shell", "--name", "sh", "--set", &command]);
-    let refused = tried(&data, &["channel", "test", "sh"]);
+    let refused = test_channel(&data, &["channel", "test", "sh"]);
     assert_eq!((refused.status, refused.err.contains("--allow-shell")), (1, true), "{}", refused.err);
     assert!(!mark.exists());
     assert!(admin(&data, &["channel", "test", "sh", "--allow-shell"]).starts_with("delivered in "));
     assert!(mark.exists());
     // A file that cannot be read is told before anything is sent.
-    let missing = tried(&data, &["channel", "test", "sh", "--ca-file", "/nowhere"]);
+    let missing = test_channel(&data, &["channel", "test", "sh", "--ca-file", "/nowhere"]);
     assert_eq!((missing.status, missing.err.contains("/nowhere")), (2, true), "{}", missing.err);
 }
 
 #[test]
 fn a_variable_between_single_quotes_is_warned_of() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     let warning = |key: &str| {
         format!("{key}: $NAME stands between single quotes, where the shell leaves it as it is; write \"$NAME\" in double quotes\n")
     };
     let create = ["channel", "create", "--project", "a", "--kind", "shell", "--name", "sh", "--set"];
-    let made = tried(&data, &[&create[..], &["down-command=echo '$NAME'"]].concat());
+    let made = test_channel(&data, &[&create[..], &["down-command=echo '$NAME'"]].concat());
     assert_eq!((made.status, made.err), (0, format!("overdue: {}", warning("down-command"))));
-    let set = tried(&data, &["channel", "set", "sh", "--set", "up-command=echo 'up: $NAME'"]);
+    let set = test_channel(&data, &["channel", "set", "sh", "--set", "up-command=echo 'up: $NAME'"]);
     assert_eq!((set.status, set.err), (0, format!("overdue: {}", warning("up-command"))));
-    let set = tried(&data, &["channel", "set", "sh", "--set", "up-command=echo \"$NAME\""]);
+    let set = test_channel(&data, &["channel", "set", "sh", "--set", "up-command=echo \"$NAME\""]);
     assert_eq!((set.status, set.err), (0, String::new()));
     // A value that would be run as code.
     for command in ["eval echo $NAME", "sh -c \"echo '$NAME'\""] {
-        let set = tried(&data, &["channel", "set", "sh", "--set", &format!("up-command={command}")]);
+        let set = test_channel(&data, &["channel", "set", "sh", "--set", &format!("up-command={command}")]);
         let told = "overdue: up-command: the value of $NAME becomes a part of a text that is run as code, and others choose that value";
         assert!(set.status == 0 && set.err.starts_with(told), "{command}: {}", set.err);
     }
-    let set = tried(&data, &["channel", "set", "sh", "--set", "up-command=sh -c 'echo \"$NAME\"'"]);
+    let set = test_channel(&data, &["channel", "set", "sh", "--set", "up-command=sh -c 'echo \"$NAME\"'"]);
     assert_eq!((set.status, set.err), (0, String::new()), "a shell within expands what stands between single quotes");
     let file = directory.path().join("a.toml");
     std::fs::write(&file, "version = 1\n\n[project.a.channel.sh]\nkind = \"shell\"\ndown-command = \"echo '$NAME'\"\n").unwrap();
-    let applied = tried(&data, &["apply", file.to_str().unwrap()]);
+    let applied = test_channel(&data, &["apply", file.to_str().unwrap()]);
     assert_eq!(applied.status, 0, "{}", applied.err);
     assert!(applied.err.contains(&format!("overdue: channel \"sh\": {}", warning("down-command"))), "{}", applied.err);
 }
 
 #[test]
 fn a_test_without_a_server_leaves_what_waits_to_the_next_one() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let (url, requests) = receiver();
-    let server = Server::start(&data);
+    let server = ServerProcess::start(&data);
     let (busy, free) = (format!("down-url={url}/503/x"), format!("down-url={url}/200/x"));
     admin(&data, &["channel", "create", "--project", "default", "--kind", "webhook", "--name", "hook", "--set", &busy]);
     let uuid = admin(&data, &["check", "create", "--project", "default", "--slug", "backup", "--channels", "hook"]);
-    assert_eq!(Client::connect(server.address).unwrap().post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
-    requests.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(HttpClient::connect(server.address).unwrap().post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
+    requests.recv_timeout(TEST_TIMEOUT).unwrap();
     server.stop();
     let row = json(&data, &["channel", "list", "--json"])[0].clone();
     assert_eq!([&row["status"], &row["waiting"]], [&json!("failing"), &json!(1)], "{row}");
     assert!(row["last_error"].as_str().unwrap().contains("503") && row["since"].is_string(), "{row}");
     admin(&data, &["channel", "set", "hook", "--set", &free]);
     assert!(is_delivered(&admin(&data, &["channel", "test", "hook"])));
-    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /200/x HTTP/1.1");
+    assert_eq!(requests.recv_timeout(TEST_TIMEOUT).unwrap(), "GET /200/x HTTP/1.1");
     assert!(requests.try_recv().is_err());
     assert!(admin(&data, &["channel", "list"]).contains("  ok      1"));
-    let server = Server::start(&data);
-    requests.recv_timeout(PATIENCE).unwrap();
+    let server = ServerProcess::start(&data);
+    requests.recv_timeout(TEST_TIMEOUT).unwrap();
     server.stop();
 }
 
 #[test]
 fn a_channel_is_made_assigned_and_tested_in_one_command() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let (url, requests) = receiver();
     admin(&data, &["project", "create", "a"]);
     for (slug, tags) in [("one", "x y"), ("two", "y"), ("three", "")] {
@@ -201,13 +201,13 @@ fn a_channel_is_made_assigned_and_tested_in_one_command() {
     }
     let create = ["channel", "create", "--project", "a", "--kind", "webhook", "--test", "--assign"];
     let good = format!("down-url={url}/200/x");
-    let made = tried(&data, &[&create[..], &["tag:y", "--name", "good", "--set", &good]].concat());
+    let made = test_channel(&data, &[&create[..], &["tag:y", "--name", "good", "--set", &good]].concat());
     let told: Vec<_> = made.err.lines().collect();
     assert_eq!((made.status, made.out.len(), told[0], is_delivered(told[1])), (0, 37, "2 checks changed", true), "{}", made.err);
-    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /200/x HTTP/1.1");
+    assert_eq!(requests.recv_timeout(TEST_TIMEOUT).unwrap(), "GET /200/x HTTP/1.1");
     // A test that fails leaves the channel and its UUID.
     let bad = format!("down-url={url}/500/x");
-    let made = tried(&data, &[&create[..], &["all", "--name", "bad", "--set", &bad]].concat());
+    let made = test_channel(&data, &[&create[..], &["all", "--name", "bad", "--set", &bad]].concat());
     assert_eq!(
         (made.status, made.out.len(), made.err.contains("3 checks changed\noverdue: not delivered: ")),
         (1, 37, true),
@@ -233,19 +233,19 @@ fn a_channel_is_made_assigned_and_tested_in_one_command() {
         (&["assign", "bad", "--check", "one", "four"], 1, "there is no check \"four\""),
         (&["assign", "bad", "--all", "--tag", "x"], 2, "cannot be used with"),
     ] {
-        let done = tried(&data, &[&["channel"], words].concat());
+        let done = test_channel(&data, &[&["channel"], words].concat());
         assert_eq!((done.status, done.err.contains(part)), (status, true), "{words:?}: {}", done.err);
     }
 }
 
 #[test]
 fn a_channel_that_is_made_twice_is_warned_of() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     for project in ["a", "b"] {
         admin(&data, &["project", "create", project]);
     }
     let create = |project: &str, kind: &str, set: &str| {
-        let done = tried(&data, &["channel", "create", "--project", project, "--kind", kind, "--name", "phone", "--set", set]);
+        let done = test_channel(&data, &["channel", "create", "--project", project, "--kind", kind, "--name", "phone", "--set", set]);
         assert_eq!((done.status, done.out.len()), (0, 37), "{}", done.err);
         (done.out.trim().to_owned(), done.err)
     };
@@ -259,7 +259,7 @@ fn a_channel_that_is_made_twice_is_warned_of() {
 
 #[test]
 fn settings_that_are_not_given_stay() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let (url, _requests) = receiver();
     provision(&data, &url);
     let settings = || json(&data, &["channel", "list", "--show-settings", "--json"])[0]["settings"].clone();
@@ -271,7 +271,7 @@ fn settings_that_are_not_given_stay() {
     after["send"] = json!("down");
     assert_eq!(settings(), after);
     // A secret goes to no server that did not have it.
-    let moved = tried(&data, &["channel", "set", "hook", "--keep", "--set", "down-url=http://elsewhere.example/"]);
+    let moved = test_channel(&data, &["channel", "set", "hook", "--keep", "--set", "down-url=http://elsewhere.example/"]);
     assert_eq!((moved.status, moved.err.contains("names another server")), (2, true), "{}", moved.err);
     admin(&data, &["channel", "set", "hook", "--set", "down-url=http://elsewhere.example/"]);
     assert_eq!(settings(), json!({"down-url": "http://elsewhere.example/", "method": "GET"}));
@@ -279,15 +279,15 @@ fn settings_that_are_not_given_stay() {
 
 #[test]
 fn what_failed_is_shown_and_sent_again() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let (url, requests) = receiver();
-    let server = Server::start(&data);
+    let server = ServerProcess::start(&data);
     let gone = format!("down-url={url}/410/x");
     admin(&data, &["channel", "create", "--project", "default", "--kind", "webhook", "--name", "hook", "--set", &gone]);
     let uuid = admin(&data, &["check", "create", "--project", "default", "--name", "Backup", "--slug", "backup", "--channels", "hook"]);
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     assert_eq!(client.post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
-    requests.recv_timeout(PATIENCE).unwrap();
+    requests.recv_timeout(TEST_TIMEOUT).unwrap();
     let deliveries = |words: &[&str], enough: usize| {
         let begun = Instant::now();
         loop {
@@ -296,7 +296,7 @@ fn what_failed_is_shown_and_sent_again() {
             if rows.as_array().unwrap().len() >= enough {
                 return rows;
             }
-            assert!(begun.elapsed() < PATIENCE, "{rows}");
+            assert!(begun.elapsed() < TEST_TIMEOUT, "{rows}");
             std::thread::sleep(Duration::from_millis(20));
         }
     };
@@ -305,7 +305,7 @@ fn what_failed_is_shown_and_sent_again() {
     assert_eq!(shown, [&json!("down"), &json!("failed"), &json!(410), &json!(1), &json!("Backup")]);
     // Refused for good, the channel is disabled.
     let number = failed["number"].to_string();
-    let refused = tried(&data, &["deliveries", "retry", &number]);
+    let refused = test_channel(&data, &["deliveries", "retry", &number]);
     assert_eq!((refused.status, refused.err.contains("`channel enable` changes that")), (1, true), "{}", refused.err);
     assert!(admin(&data, &["channel", "list"]).contains("disabled since 20"));
 
@@ -313,7 +313,7 @@ fn what_failed_is_shown_and_sent_again() {
     admin(&data, &["channel", "set", "hook", "--set", &repaired]);
     admin(&data, &["channel", "enable", "hook"]);
     assert!(admin(&data, &["deliveries", "retry", &number]).starts_with("waits to be sent as "));
-    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /200/x HTTP/1.1");
+    assert_eq!(requests.recv_timeout(TEST_TIMEOUT).unwrap(), "GET /200/x HTTP/1.1");
     let rows = deliveries(&[], 2);
     assert_eq!(
         (&rows[0]["outcome"], &rows[0]["check"]["uuid"], &rows[1]["number"]),
@@ -324,7 +324,7 @@ fn what_failed_is_shown_and_sent_again() {
         (["deliveries", "retry", &rows[0]["number"].to_string()], "is delivered; only what failed is sent again"),
         (["deliveries", "retry", "999"], "there is no delivery 999; `deliveries` shows"),
     ] {
-        let done = tried(&data, &words);
+        let done = test_channel(&data, &words);
         assert_eq!((done.status, done.err.contains(part)), (1, true), "{words:?}: {}", done.err);
     }
     let table = admin(&data, &["deliveries"]);
@@ -336,15 +336,15 @@ fn what_failed_is_shown_and_sent_again() {
     let lost = deliveries(&["--failed"], 1)[0].clone();
     let deleted = json!({"uuid": null, "name": "(deleted)"});
     assert_eq!((&lost["number"], &lost["check"], &lost["channel"]), (&failed["number"], &deleted, &deleted));
-    let done = tried(&data, &["deliveries", "retry", &number]);
+    let done = test_channel(&data, &["deliveries", "retry", &number]);
     assert_eq!((done.status, done.err.contains("was removed meanwhile")), (1, true), "{}", done.err);
     server.stop();
 }
 
 #[test]
 fn a_check_says_when_it_is_told_that_it_is_down() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     let uuid = admin(&data, &["check", "create", "--project", "default", "--slug", "backup"]);
     let shown = || json(&data, &["check", "alerting", "backup", "--json"]);
     assert_eq!(
@@ -353,7 +353,7 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
     );
     let table = admin(&data, &["check", "alerting", "backup", "--after", "3"]);
     assert!(table.contains("after     3\nfailures  0\nparents\ntelling   nobody is notified: it has no channel"), "{table}");
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     let mut fail = || assert_eq!(client.post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
     fail();
     let held = shown();
@@ -366,7 +366,7 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
     let logged: Vec<_> =
         logged.as_array().unwrap().iter().map(|row| [&row["event"], &row["outcome"], &row["reason"], &row["channel"]]).collect();
     assert_eq!(logged, [[&json!("down"), &json!("skipped"), &json!("nobody is notified: it has no channel"), &Value::Null]]);
-    let refused = tried(&data, &["check", "alerting", "backup", "--after", "0"]);
+    let refused = test_channel(&data, &["check", "alerting", "backup", "--after", "0"]);
     assert_eq!((refused.status, refused.err.contains("give a number of failures from 1 to 100")), (2, true), "{}", refused.err);
     let router = admin(&data, &["check", "create", "--project", "default", "--slug", "router"]);
     admin(&data, &["check", "alerting", "backup", "--parent", "router"]);
@@ -374,7 +374,7 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
     for (child, parent, words) in
         [("router", "backup", "would be a parent of itself"), ("router", "nothing", "there is no check \"nothing\"")]
     {
-        let refused = tried(&data, &["check", "alerting", child, "--parent", parent]);
+        let refused = test_channel(&data, &["check", "alerting", child, "--parent", parent]);
         assert_eq!((refused.status, refused.err.contains(words)), (1, true), "{}", refused.err);
     }
     admin(&data, &["check", "alerting", "backup", "--parent", ""]);
@@ -384,9 +384,9 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
 
 #[test]
 fn windows_are_made_listed_and_deleted() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
-    let muted = tried(&data, &["mute", "10m", "--project", "default", "--tag", "db"]);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
+    let muted = test_channel(&data, &["mute", "10m", "--project", "default", "--tag", "db"]);
     let warned = "overdue: no check has the tag \"db\", so the window is about none yet\n";
     assert_eq!((muted.status, muted.err.as_str()), (0, warned));
     let muted = muted.out;
@@ -406,12 +406,12 @@ fn windows_are_made_listed_and_deleted() {
         (&["window", "create", "--project", "default", "--at", "Sun 03:00", "--for", "8d", "a"], 2, "give a number from 1 to 10080"),
         (&["mute", "10", "--project", "default"], 2, "give one like 90s, 30m, 4h or 2d"),
     ] {
-        let refused = tried(&data, words);
+        let refused = test_channel(&data, words);
         assert_eq!((refused.status, refused.err.contains(reason)), (status, true), "{}", refused.err);
     }
     server.stop();
     // Without a server nothing reads the request a second time.
-    let refused = tried(&data, &["mute", "1h", "--project", "default", "--tag", &"x".repeat(501)]);
+    let refused = test_channel(&data, &["mute", "1h", "--project", "default", "--tag", &"x".repeat(501)]);
     assert_eq!((refused.status, refused.err.contains("tags is wrong: they have at most 500 characters")), (2, true), "{}", refused.err);
 }
 
@@ -426,7 +426,7 @@ fn statuses(data: &Path) -> Value {
 
 #[test]
 fn a_channel_that_cannot_deliver_says_what_is_missing() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     for (kind, name, set) in [("email", "mail", "to=ops@example.org"), ("shell", "sh", "down-command=true"), ("ntfy", "phone", "topic=a")] {
         admin(&data, &["channel", "create", "--project", "a", "--kind", kind, "--name", name, "--set", set]);
@@ -438,7 +438,7 @@ fn a_channel_that_cannot_deliver_says_what_is_missing() {
     let none = Value::Null;
     let untested = json!(["untested", none]);
     assert_eq!(statuses(&data), json!({"mail": untested, "sh": untested, "phone": untested, "both": untested}));
-    let mut server = Server::start(&data);
+    let mut server = ServerProcess::start(&data);
     let (mail, shell) = ("no mail server is set (--mail-server)", "--allow-shell is not given");
     let group = format!("none of its channels can deliver: {shell}");
     let shown = statuses(&data);
@@ -447,41 +447,42 @@ fn a_channel_that_cannot_deliver_says_what_is_missing() {
     assert!(admin(&data, &["channel", "list"]).contains(&format!("  cannot deliver: {mail}")));
     let alerting = admin(&data, &["check", "alerting", "backup"]);
     assert!(alerting.contains("telling   nobody is notified: its channels cannot deliver\n"), "{alerting}");
-    let made = tried(&data, &["channel", "create", "--project", "a", "--kind", "email", "--name", "late", "--set", "to=ops@example.org"]);
+    let made =
+        test_channel(&data, &["channel", "create", "--project", "a", "--kind", "email", "--name", "late", "--set", "to=ops@example.org"]);
     assert_eq!((made.status, made.err), (0, format!("it cannot deliver yet: {mail}\n")));
     // A group that loses all its channels is warned of, and the next alert is logged as one that reached nobody.
-    let warned = tried(&data, &["channel", "delete", "mail"]);
+    let warned = test_channel(&data, &["channel", "delete", "mail"]);
     assert_eq!(warned.err, "overdue: the group \"both\" loses it and has 1 channel left\n");
-    let warned = tried(&data, &["channel", "delete", "sh"]);
+    let warned = test_channel(&data, &["channel", "delete", "sh"]);
     assert_eq!(warned.err, "overdue: the group \"both\" has no channel then, and notifies nobody\n");
     assert_eq!(statuses(&data)["both"], json!(["cannot deliver", "it has no channel"]));
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     assert_eq!(client.post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
     let line = server.wait_for("nobody is notified");
     assert!(line.contains("WARN") && line.contains("\"backup\" of project \"a\" is down, and nobody is notified: "), "{line}");
     assert!(line.ends_with("the group has no channel"), "{line}");
     server.stop();
-    let refused = tried(&data, &["channel", "create", "--project", "a", "--kind", "group", "--name", "g", "--set", "channels=typo"]);
+    let refused = test_channel(&data, &["channel", "create", "--project", "a", "--kind", "group", "--name", "g", "--set", "channels=typo"]);
     assert!(refused.status == 2 && refused.err.contains("channels names \"typo\", but the project has no such channel"), "{}", refused.err);
 }
 
 #[test]
 fn a_message_that_waits_is_listed_with_the_reason() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "default"]);
     let (url, requests) = receiver();
     let set = format!("down-url={url}/503/x");
     admin(&data, &["channel", "create", "--kind", "webhook", "--name", "hook", "--set", &set]);
     let uuid = admin(&data, &["check", "create", "--name", "Backup", "--slug", "backup", "--channels", "hook"]);
-    let server = Server::start(&data);
-    assert_eq!(Client::connect(server.address).unwrap().post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
-    requests.recv_timeout(PATIENCE).unwrap();
+    let server = ServerProcess::start(&data);
+    assert_eq!(HttpClient::connect(server.address).unwrap().post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
+    requests.recv_timeout(TEST_TIMEOUT).unwrap();
     let begun = Instant::now();
     let row = loop {
         let rows = json(&data, &["deliveries", "--check", "backup", "--json"]);
         match rows.get(0).filter(|row| row["reason"] != "") {
             Some(row) => break row.clone(),
-            None => assert!(begun.elapsed() < PATIENCE, "{rows}"),
+            None => assert!(begun.elapsed() < TEST_TIMEOUT, "{rows}"),
         }
         std::thread::sleep(Duration::from_millis(20));
     };

@@ -4,11 +4,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use crate::client::Client;
-use crate::process::{Server, admin, overdue, run, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_directory};
 
 /// Columns of a table, with single spaces.
-fn squeezed(table: &str) -> Vec<String> {
+fn collapse_spaces(table: &str) -> Vec<String> {
     table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
@@ -33,10 +33,10 @@ fn work(data: &Path) {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    assert!(squeezed(&admin(data, &["check", "show", "Other"])).contains(&"methods POST".to_owned()));
+    assert!(collapse_spaces(&admin(data, &["check", "show", "Other"])).contains(&"methods POST".to_owned()));
     let rows = ["UUID PROJECT NAME SLUG TAGS STATUS", &format!("{uuid} a Nightly backup backup x y new"), &format!("{other} a Other new")];
-    assert_eq!(squeezed(&admin(data, &["check", "list"])), rows);
-    assert_eq!(squeezed(&admin(data, &["check", "list", "--tag", "y", "--project", "a"])), rows[..2]);
+    assert_eq!(collapse_spaces(&admin(data, &["check", "list"])), rows);
+    assert_eq!(collapse_spaces(&admin(data, &["check", "list", "--tag", "y", "--project", "a"])), rows[..2]);
 
     admin(data, &["check", "set", "Other", "--name", "Renamed", "--timeout", "60", "--success-kw", "ok", "--filter-body", "true"]);
     admin(data, &["check", "pause", &other]);
@@ -54,7 +54,7 @@ fn work(data: &Path) {
     assert_eq!(names(&["--status", "down"]), Vec::<String>::new());
     admin(data, &["check", "resume", "Renamed"]);
     admin(data, &["check", "pause", &uuid]);
-    assert!(squeezed(&admin(data, &["check", "list"]))[1].starts_with(&other));
+    assert!(collapse_spaces(&admin(data, &["check", "list"]))[1].starts_with(&other));
     admin(data, &["check", "resume", &uuid]);
     for (words, status, part) in [
         (&["check", "resume", "Renamed"][..], 1, "the check is not paused"),
@@ -67,38 +67,38 @@ fn work(data: &Path) {
         let done = run(overdue(words).arg("--data").arg(data));
         assert_eq!((done.status, done.err.contains(part)), (status, true), "{words:?}: {}", done.err);
     }
-    let flips = squeezed(&admin(data, &["check", "flips", "Renamed"]));
+    let flips = collapse_spaces(&admin(data, &["check", "flips", "Renamed"]));
     let ends = |line: &String| line.split_once(' ').unwrap().1.to_owned();
     assert_eq!(flips.iter().map(ends).collect::<Vec<_>>(), ["FROM TO", "paused new", "new paused"]);
-    assert_eq!(squeezed(&admin(data, &["check", "pings", "Renamed"])).len(), 1);
+    assert_eq!(collapse_spaces(&admin(data, &["check", "pings", "Renamed"])).len(), 1);
     admin(data, &["check", "delete", "Renamed", "--yes"]);
-    assert_eq!(squeezed(&admin(data, &["check", "list"])).len(), 2);
+    assert_eq!(collapse_spaces(&admin(data, &["check", "list"])).len(), 2);
 }
 
 #[test]
 fn checks_are_managed_without_a_server() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     work(&data);
 }
 
 #[test]
 fn checks_are_managed_through_a_running_server() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     work(&data);
-    let shown = squeezed(&admin(&data, &["check", "show", "backup"]));
+    let shown = collapse_spaces(&admin(&data, &["check", "show", "backup"]));
     let url = shown.iter().find_map(|line| line.strip_prefix("ping_url ")).unwrap();
     let path = url.strip_prefix(&format!("http://{}", server.address)).unwrap();
-    assert_eq!(Client::connect(server.address).unwrap().get(path, "").unwrap().status, 200);
+    assert_eq!(HttpClient::connect(server.address).unwrap().get(path, "").unwrap().status, 200);
     server.stop();
 }
 
 #[test]
 fn pings_are_listed_with_what_they_said() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     let uuid = admin(&data, &["check", "create", "--project", "default", "--slug", "a"]);
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     for (action, body) in [("/start", &b""[..]), ("/3", b"out of space"), ("", b"")] {
         assert_eq!(client.post(&format!("/ping/{uuid}{action}"), body).unwrap().status, 200);
     }
@@ -114,10 +114,10 @@ fn pings_are_listed_with_what_they_said() {
 
 #[test]
 fn a_long_list_goes_in_lines_and_a_connection_takes_several_requests() {
-    let (_directory, data) = workplace();
-    let mut server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let mut server = ServerProcess::start(&data);
     let key = admin(&data, &["key", "create", "--project", "default", "--access", "read-write"]);
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     let desc = "d".repeat(16_000);
     for number in 0..300 {
         let body = format!(r#"{{"api_key":"{key}","name":"{number:03}","desc":"{desc}"}}"#);
@@ -154,7 +154,7 @@ fn a_long_list_goes_in_lines_and_a_connection_takes_several_requests() {
 
 #[test]
 fn whatever_is_printed_is_printed_as_json_too() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let parsed = |words: &[&str]| serde_json::from_str::<serde_json::Value>(&admin(&data, words)).unwrap();
     let uuid = |value: serde_json::Value| value["uuid"].as_str().unwrap().len();
     assert_eq!(uuid(parsed(&["project", "create", "a", "--json"])), 36);

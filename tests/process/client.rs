@@ -5,14 +5,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// A connection that stays open from one request to the next.
-pub struct Client(BufReader<TcpStream>);
+pub struct HttpClient(BufReader<TcpStream>);
 
-pub struct Response {
+pub struct HttpClientResponse {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
-impl Client {
+impl HttpClient {
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -24,7 +24,7 @@ impl Client {
         self.0.get_mut().write_all(bytes)
     }
 
-    pub fn receive(&mut self) -> io::Result<Response> {
+    pub fn receive(&mut self) -> io::Result<HttpClientResponse> {
         let (mut status, mut length, mut line) = (0, 0, String::new());
         loop {
             line.clear();
@@ -38,24 +38,24 @@ impl Client {
             } else if line == "\r\n" {
                 let mut body = vec![0; length];
                 self.0.read_exact(&mut body)?;
-                return Ok(Response { status, body });
+                return Ok(HttpClientResponse { status, body });
             }
         }
     }
 
-    pub fn post(&mut self, path: &str, body: &[u8]) -> io::Result<Response> {
+    pub fn post(&mut self, path: &str, body: &[u8]) -> io::Result<HttpClientResponse> {
         let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
         self.send(&[head.as_bytes(), body].concat())?;
         self.receive()
     }
 
-    pub fn post_with(&mut self, path: &str, key: &str, body: &[u8]) -> io::Result<Response> {
+    pub fn post_with(&mut self, path: &str, key: &str, body: &[u8]) -> io::Result<HttpClientResponse> {
         let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\nContent-Length: {}\r\n\r\n", body.len());
         self.send(&[head.as_bytes(), body].concat())?;
         self.receive()
     }
 
-    pub fn get(&mut self, path: &str, key: &str) -> io::Result<Response> {
+    pub fn get(&mut self, path: &str, key: &str) -> io::Result<HttpClientResponse> {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\n\r\n").as_bytes())?;
         self.receive()
     }

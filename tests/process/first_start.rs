@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::client::Client;
-use crate::process::{Server, admin, overdue, run, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_directory};
 
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -13,15 +13,15 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn the_lines_that_a_first_start_shows_can_be_pasted() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     let line = |word: &str| server.log.iter().map(|line| line.trim()).find(|line| line.contains(word)).unwrap();
 
     let curl = line("curl ");
     let url = curl.strip_prefix("curl '").unwrap().strip_suffix('\'').unwrap();
     let path = url.strip_prefix(&format!("http://{}", server.address)).unwrap();
     assert!(path.starts_with("/ping/") && path.ends_with("?create=1"), "{path}");
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     for (status, body) in [(201, "Created"), (200, "OK")] {
         let answer = client.get(path, "").unwrap();
         assert_eq!((answer.status, String::from_utf8(answer.body).unwrap().trim()), (status, body));
@@ -36,14 +36,14 @@ fn the_lines_that_a_first_start_shows_can_be_pasted() {
 
 #[test]
 fn a_data_directory_is_private_and_its_first_project_made_once() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     assert_eq!((mode(&data), mode(&data.join("admin.sock")), mode(&data.join("overdue.redb"))), (0o700, 0o600, 0o600));
     assert_eq!(admin(&data, &["key", "list"]).lines().count(), 2);
     server.stop();
     assert!(!data.join("admin.sock").exists());
 
-    let server = Server::start_with(&data, &["--no-web"]);
+    let server = ServerProcess::start_with(&data, &["--no-web"]);
     assert_eq!(server.log.len(), 2, "{:?}", server.log);
     assert_eq!(admin(&data, &["project", "list"]).lines().count(), 2);
     assert_eq!(admin(&data, &["key", "list"]).lines().count(), 2);
@@ -51,43 +51,43 @@ fn a_data_directory_is_private_and_its_first_project_made_once() {
 
 #[test]
 fn an_open_directory_is_left_as_it_is_and_told() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     std::fs::create_dir(&data).unwrap();
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let server = Server::start(&data);
+    let server = ServerProcess::start(&data);
     assert!(server.log.iter().any(|line| line.contains("WARN") && line.contains("chmod 700")), "{:?}", server.log);
     assert_eq!((mode(&data), mode(&data.join("admin.sock"))), (0o755, 0o600));
 }
 
 #[test]
 fn a_second_server_on_the_same_data_is_refused() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     let second = run(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data));
     assert_eq!((second.status, second.err.lines().count()), (1, 1), "{}", second.err);
     let said = format!("{} is in use by another overdue process (pid {}): stop that one", data.join("overdue.redb").display(), server.id());
     assert!(second.err.contains(&said), "{}", second.err);
-    assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
     admin(&data, &["project", "list"]);
 }
 
 #[test]
 fn each_start_shows_how_to_begin_until_there_is_somebody() {
-    let (_directory, data) = workplace();
-    let link = |server: &Server| server.log.iter().find_map(|line| Some(line.trim().split_once("/setup/")?.1.to_owned()));
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let link = |server: &ServerProcess| server.log.iter().find_map(|line| Some(line.trim().split_once("/setup/")?.1.to_owned()));
+    let server = ServerProcess::start(&data);
     let first = link(&server).expect("a link");
     assert_eq!(first.len(), 20, "{first}");
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     let page = client.get(&format!("/setup/{first}"), "").unwrap();
     let text = String::from_utf8(page.body).unwrap();
     assert!(page.status == 200 && text.contains(first.trim_end_matches('/')), "{text}");
     server.stop();
 
-    let server = Server::start(&data);
+    let server = ServerProcess::start(&data);
     let second = link(&server).expect("a link");
     assert_ne!(first, second);
     server.stop();
     assert_eq!(run(overdue(&["user", "create", "ann", "--owner"]).arg("--data").arg(&data)).status, 0);
-    assert_eq!(link(&Server::start(&data)), None);
+    assert_eq!(link(&ServerProcess::start(&data)), None);
 }

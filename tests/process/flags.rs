@@ -1,10 +1,10 @@
 //! What is typed wrong, asked for, left to the environment, or cut off by a closed pipe.
 
-use crate::process::{admin, overdue, run, workplace};
+use crate::server_process::{admin, overdue, run, temp_data_directory};
 
 #[test]
 fn errors_are_one_line_on_standard_error() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "default"]);
     let channel = |kind: &'static str, set: &'static str| {
         vec!["channel", "create", "--project", "default", "--kind", kind, "--name", "n", "--set", set]
@@ -89,7 +89,7 @@ fn help_goes_to_standard_output_and_names_the_variables() {
 
 #[test]
 fn variables_stand_for_flags_and_flags_win() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let create = |name: &str| {
         let mut command = overdue(&["project", "create", name]);
         command.env("OVERDUE_DATA", &data).env("OVERDUE_CHECK_LIMIT", "7");
@@ -130,7 +130,7 @@ fn variables_stand_for_flags_and_flags_win() {
 
 #[test]
 fn data_is_named_before_or_after_the_subcommand() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let data = data.to_str().unwrap();
     for words in [["--data", data, "project", "create", "a"], ["project", "--data", data, "create", "b"]] {
         assert_eq!(run(&mut overdue(&words)).status, 0, "{words:?}");
@@ -140,7 +140,7 @@ fn data_is_named_before_or_after_the_subcommand() {
 
 #[test]
 fn settings_may_come_from_a_file() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "default"]);
     let file = directory.path().join("settings");
     std::fs::write(&file, "header.authorization=Bearer a=b\n\nmethod=PUT\n").unwrap();
@@ -197,7 +197,7 @@ fn the_kinds_of_channel_are_shown_without_a_database() {
 
 #[test]
 fn a_closed_pipe_is_no_panic() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "default"]);
     for (words, status) in [
         (&["project", "list"][..], 0),

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::process::{admin, overdue, run, workplace};
+use crate::server_process::{admin, overdue, run, temp_data_directory};
 
 #[test]
 fn a_test_of_a_group_tests_each_of_its_channels() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     for (name, command) in [("works", "true"), ("broken", "exit 3")] {
         let set = format!("down-command={command}");

@@ -2,18 +2,18 @@
 
 mod api;
 mod files;
-mod long;
-mod moved;
-mod people;
-mod real;
+mod healthchecks;
+mod long_bodies;
+mod overdue_export;
+mod users_and_keys;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::client::Client;
-use crate::process::{Server, overdue, run, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, overdue, run, temp_data_directory};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks").join(name)
@@ -21,7 +21,7 @@ fn fixture(name: &str) -> PathBuf {
 
 const FILES: [(&str, &str); 3] = [("hc.sqlite", "sqlite"), ("hc.sql", "pg_dump"), ("hc.json", "dumpdata")];
 
-fn looked(words: &[&str]) -> Value {
+fn dry_run(words: &[&str]) -> Value {
     let done = run(&mut overdue(&[&["import", "healthchecks", "--dry-run", "--json"], words].concat()));
     assert_eq!((done.status, done.err.as_str()), (0, ""), "{words:?}");
     serde_json::from_str(&done.out).unwrap()
@@ -32,7 +32,7 @@ fn a_dry_run_says_the_same_of_every_source() {
     let mut reports = Vec::new();
     for (file, form) in FILES {
         let path = fixture(file);
-        let mut report = looked(&[path.to_str().unwrap(), "--users"]);
+        let mut report = dry_run(&[path.to_str().unwrap(), "--users"]);
         let source = report.as_object_mut().unwrap().remove("source").unwrap();
         assert_eq!(source, serde_json::json!({ "name": path, "form": form }));
         reports.push(report);
@@ -43,7 +43,7 @@ fn a_dry_run_says_the_same_of_every_source() {
 
 #[test]
 fn a_source_may_come_through_a_pipe_and_nothing_of_it_stays() {
-    let (directory, _) = workplace();
+    let (directory, _) = temp_data_directory();
     let temporary = directory.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
     for (file, _) in FILES {
@@ -61,7 +61,7 @@ fn a_source_may_come_through_a_pipe_and_nothing_of_it_stays() {
 
 #[test]
 fn what_is_wrong_is_said_with_its_place_and_what_to_do() {
-    let (directory, _) = workplace();
+    let (directory, _) = temp_data_directory();
     let text = std::fs::read_to_string(fixture("hc.sql")).unwrap();
     let file = directory.path().join("hc.sql");
     let path = file.to_str().unwrap();
@@ -73,7 +73,7 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do() {
          Europe/Riga or UTC; say --tz US/Pacific-New=NEW, or --skip the check\n"
     );
     assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (1, "", wanted.as_str()));
-    looked(&[path, "--tz", "US/Pacific-New=America/Los_Angeles", "--skip", "backup"]);
+    dry_run(&[path, "--tz", "US/Pacific-New=America/Los_Angeles", "--skip", "backup"]);
     std::fs::write(&file, "PGDMP\x01").unwrap();
     for (words, part) in [
         (&[path, "--dry-run"][..], "it is in PostgreSQL's own format: pg_restore -f - FILE | overdue import healthchecks -"),
@@ -91,12 +91,13 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do() {
 
 #[test]
 fn secrets_of_the_old_server_are_read_from_files() {
-    let (directory, _) = workplace();
+    let (directory, _) = temp_data_directory();
     let (environment, key) = (directory.path().join("env"), directory.path().join("key"));
     std::fs::write(&environment, "SITE_ROOT=https://hc.example.org\nTELEGRAM_TOKEN=123:abc\n").unwrap();
     std::fs::write(&key, "s3cret-of-the-old-server\n").unwrap();
     let dump = fixture("hc.json");
-    let report = looked(&[dump.to_str().unwrap(), "--env-file", environment.to_str().unwrap(), "--secret-key-file", key.to_str().unwrap()]);
+    let report =
+        dry_run(&[dump.to_str().unwrap(), "--env-file", environment.to_str().unwrap(), "--secret-key-file", key.to_str().unwrap()]);
     assert_eq!(
         (&report["counts"]["api_keys"]["carried"], &report["serve_flags"][0]),
         (&3.into(), &"--base-url https://hc.example.org".into())
@@ -115,7 +116,7 @@ const STOCK: &str = "ALLOWED_HOSTS=localhost\nAPPRISE_ENABLED=False\nDEBUG=False
 
 #[test]
 fn a_server_starts_with_the_flags_that_the_report_prints() {
-    let (directory, _) = workplace();
+    let (directory, _) = temp_data_directory();
     let environment = directory.path().join("env");
     let more = "SMTPD_PORT=0\nPING_EMAIL_DOMAIN=hc.example.org\nEMAIL_HOST=mx.example.org\nEMAIL_HOST_USER=me\nDEFAULT_FROM_EMAIL=Acme <a@b.example>\n\
         SHELL_ENABLED=True\nSITE_NAME=Our checks\nPING_BODY_LIMIT=None\n";
@@ -130,8 +131,8 @@ fn a_server_starts_with_the_flags_that_the_report_prints() {
         let data = directory.path().join(format!("data-{number}"));
         let command =
             format!("exec {} serve --listen 127.0.0.1:0 --data {} --base-url{line}", env!("CARGO_BIN_EXE_overdue"), data.display());
-        let server = Server::spawn(std::process::Command::new("/bin/sh").args(["-c", &command]).env_clear());
-        assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200, "{line}");
+        let server = ServerProcess::spawn(std::process::Command::new("/bin/sh").args(["-c", &command]).env_clear());
+        assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200, "{line}");
         server.stop();
     }
 }
@@ -139,7 +140,7 @@ fn a_server_starts_with_the_flags_that_the_report_prints() {
 #[test]
 fn badges_that_end_in_404_are_reported_for_each_project() {
     let dump = fixture("hc.json");
-    let text = looked(&[dump.to_str().unwrap()])["counts"]["badges"].to_string();
+    let text = dry_run(&[dump.to_str().unwrap()])["counts"]["badges"].to_string();
     for part in ["project \\\"Home\\\" and its tags: 404, unless --env-file or --secret-key-file", "GET /api/v3/badges/ lists"] {
         assert!(text.contains(part), "{part}: {text}");
     }

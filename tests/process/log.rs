@@ -3,15 +3,15 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::client::Client;
-use crate::process::{Server, admin, overdue, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, admin, overdue, temp_data_directory};
 
 #[test]
 fn changes_of_state_are_told_by_name_and_project() {
-    let (_directory, data) = workplace();
-    let mut server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let mut server = ServerProcess::start(&data);
     let uuid = admin(&data, &["check", "create", "--project", "default", "--name", "Nightly \"backup\""]);
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     for (action, line) in [
         ("", r#"INFO check "Nightly \"backup\"" of project "default" is up, was new"#),
         ("/fail", r#"INFO check "Nightly \"backup\"" of project "default" is down, was up"#),
@@ -25,10 +25,10 @@ fn changes_of_state_are_told_by_name_and_project() {
 
 #[test]
 fn a_flood_of_changes_does_not_flood_the_log() {
-    let (_directory, data) = workplace();
-    let mut server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let mut server = ServerProcess::start(&data);
     let key = admin(&data, &["key", "create", "--project", "default", "--access", "ping"]);
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     for number in 0..500 {
         assert_eq!(client.post(&format!("/ping/{key}/c-{number}?create=1"), b"").unwrap().status, 201);
     }
@@ -41,11 +41,11 @@ fn a_flood_of_changes_does_not_flood_the_log() {
 
 #[test]
 fn refusals_are_told_at_debug_without_secrets() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let words = ["--log", "debug", "--smtp-listen", "127.0.0.1:0", "--ping-email-domain", "example.org"];
-    let mut server = Server::start_with(&data, &words);
+    let mut server = ServerProcess::start_with(&data, &words);
     let mail: SocketAddr = server.wait_for("listening for mail").split("address=").nth(1).unwrap().parse().unwrap();
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     let unknown = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
     assert_eq!(client.get("/api/v3/checks/", "wrong-key-wrong-key-wrong-key-00").unwrap().status, 401);
     assert!(server.wait_for("an API key that is none was refused").contains("from=127.0.0.1"));
@@ -72,21 +72,24 @@ fn refusals_are_told_at_debug_without_secrets() {
 
 #[test]
 fn what_an_operator_should_know_is_logged_as_a_warning() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let mut command = overdue(&["serve", "--listen", "127.0.0.1:0", "--log", "info", "--auth", "none"]);
     command.env("OVERDUE_LISTENN", "127.0.0.1:1").env("OVERDUE_XYZZY", "1").env("OVERDUE_BACKUP_KEEP", "").arg("--data").arg(&data);
-    let mut server = Server::spawn(&mut command);
-    assert!(server.has_said("OVERDUE_LISTENN is unknown").contains("WARN") && server.has_said("OVERDUE_LISTEN is meant").contains("WARN"));
-    let other = server.has_said("OVERDUE_XYZZY is unknown");
+    let mut server = ServerProcess::spawn(&mut command);
+    assert!(
+        server.find_or_wait_for("OVERDUE_LISTENN is unknown").contains("WARN")
+            && server.find_or_wait_for("OVERDUE_LISTEN is meant").contains("WARN")
+    );
+    let other = server.find_or_wait_for("OVERDUE_XYZZY is unknown");
     assert!(!other.contains("is meant"), "{other}");
-    assert!(server.has_said("--auth none: everybody on this machine").contains("WARN"));
+    assert!(server.find_or_wait_for("--auth none: everybody on this machine").contains("WARN"));
     // An alert that cannot be delivered.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("down-url=http://{closed}/");
     admin(&data, &["channel", "create", "--project", "default", "--kind", "webhook", "--name", "hook", "--set", &url, "--set", "every=on"]);
     let uuid = admin(&data, &["check", "create", "--project", "default", "--name", "job", "--grace", "15m", "--timeout", "2h"]);
     assert!(admin(&data, &["check", "show", &uuid, "--json"]).contains("\"grace\":900"));
-    assert_eq!(Client::connect(server.address).unwrap().get(&format!("/ping/{uuid}/fail"), "").unwrap().status, 200);
+    assert_eq!(HttpClient::connect(server.address).unwrap().get(&format!("/ping/{uuid}/fail"), "").unwrap().status, 200);
     assert!(server.wait_for("not delivered: ").contains("WARN"), "{:?}", server.log);
     assert!(!server.log.iter().any(|line| line.contains("OVERDUE_BACKUP_KEEP")), "{:?}", server.log);
     server.stop();
@@ -94,7 +97,7 @@ fn what_an_operator_should_know_is_logged_as_a_warning() {
 
 #[test]
 fn a_log_that_nobody_reads_holds_up_nothing() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let mut child = overdue(&["serve", "--listen", "127.0.0.1:0", "--log", "debug"])
         .arg("--data")
         .arg(&data)
@@ -111,21 +114,21 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
     };
     // From here on nobody reads the pipe. It holds 64 kB, and each of these leaves a line.
     for _ in 0..1_500 {
-        let mut client = Client::connect(address).unwrap();
+        let mut client = HttpClient::connect(address).unwrap();
         client.send(b"GET /\r\n\r\n").unwrap();
         assert_eq!(client.receive().unwrap().status, 400);
     }
-    assert_eq!(Client::connect(address).unwrap().get("/healthz", "").unwrap().status, 200);
+    assert_eq!(HttpClient::connect(address).unwrap().get("/healthz", "").unwrap().status, 200);
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
 #[test]
 fn a_start_is_one_line_that_says_what_is_served() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     admin(&data, &["check", "create", "--project", "a", "--name", "c"]);
-    let server = Server::start_with(&data, &["--base-url", "https://example.org/checks"]);
+    let server = ServerProcess::start_with(&data, &["--base-url", "https://example.org/checks"]);
     let line = server.log.iter().find(|line| line.contains("starting")).unwrap();
     let address = format!("listen=\"{}\"", server.address);
     for part in ["version=\"", "schema=", &address, "base_url=\"https://example.org/checks\"", "projects=1 checks=1 channels=0"] {
@@ -135,7 +138,7 @@ fn a_start_is_one_line_that_says_what_is_served() {
 
 #[test]
 fn programs_read_json_and_the_journal_has_dates_of_its_own() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let mut server = overdue(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--access-log", "--data"]);
     let mut child = server.arg(&data).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
@@ -147,7 +150,7 @@ fn programs_read_json_and_the_journal_has_dates_of_its_own() {
     let listening = lines.next().unwrap();
     assert_eq!(listening["message"], "listening for HTTP");
     let address = listening["address"].as_str().unwrap().parse().unwrap();
-    assert_eq!(Client::connect(address).unwrap().get("/healthz", "").unwrap().status, 200);
+    assert_eq!(HttpClient::connect(address).unwrap().get("/healthz", "").unwrap().status, 200);
     let access = lines.find(|line| line["message"] == "GET /healthz").unwrap();
     assert!(access["status"] == 200 && access["micros"].is_u64(), "{access}");
     assert!(access["method"] == "GET" && access["path"] == "/healthz", "{access}");
@@ -177,11 +180,11 @@ fn programs_read_json_and_the_journal_has_dates_of_its_own() {
 
 #[test]
 fn requests_are_logged_if_asked_without_secrets() {
-    let (_directory, data) = workplace();
-    let mut server = Server::start_with(&data, &["--access-log", "--trusted-proxy", "127.0.0.1"]);
+    let (_directory, data) = temp_data_directory();
+    let mut server = ServerProcess::start_with(&data, &["--access-log", "--trusted-proxy", "127.0.0.1"]);
     let key = admin(&data, &["key", "create", "--project", "default", "--access", "ping"]);
     let uuid = admin(&data, &["check", "create", "--project", "default", "--name", "c"]);
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     let mut post = |path: &str| client.post(path, b"").unwrap().status;
     assert_eq!(post(&format!("/ping/{key}/nightly/start?create=1&rid={uuid}")), 201);
     assert!(server.wait_for("INFO POST /ping/***/***/start").contains("status=201 from=127.0.0.1 micros="));
@@ -195,8 +198,8 @@ fn requests_are_logged_if_asked_without_secrets() {
     server.wait();
     assert!(!server.log.iter().any(|line| line.contains(&key) || line.contains(&uuid) || line.contains("nightly")), "{:?}", server.log);
     // None without being asked.
-    let mut server = Server::start(&data);
-    assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    let mut server = ServerProcess::start(&data);
+    assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
     server.signal("TERM");
     server.wait();
     assert!(!server.log.iter().any(|line| line.contains("healthz")), "{:?}", server.log);

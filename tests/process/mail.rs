@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::client::Client;
-use crate::process::{Server, admin, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, admin, temp_data_directory};
 
 const ROUNDS: usize = 3;
 const SENDERS: usize = 64;
@@ -17,9 +17,9 @@ const SENDERS: usize = 64;
 const ENOUGH: usize = 20 * SENDERS;
 
 /// A session with the mail door.
-struct Session(BufReader<TcpStream>);
+struct SmtpTestSession(BufReader<TcpStream>);
 
-impl Session {
+impl SmtpTestSession {
     fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -59,16 +59,16 @@ fn number_in(body: &[u8]) -> Option<usize> {
     (body == message(number).as_bytes()).then_some(number)
 }
 
-fn serve(data: &Path) -> (Server, SocketAddr) {
+fn serve(data: &Path) -> (ServerProcess, SocketAddr) {
     let words = ["--smtp-listen", "127.0.0.1:0", "--ping-email-domain", "d", "--api-rate", "0"];
-    let mut server = Server::start_with(data, &words);
+    let mut server = ServerProcess::start_with(data, &words);
     let line = server.wait_for("listening for mail");
     (server, line.split("address=").nth(1).unwrap().parse().unwrap())
 }
 
 #[test]
 fn no_accepted_message_is_lost() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main", "--ping-log-limit", "1000"]);
     let key = |access| admin(&data, &["key", "create", "--project", "main", "--access", access]);
     let (ping_key, api_key) = (key("ping"), key("read-write"));
@@ -77,7 +77,7 @@ fn no_accepted_message_is_lost() {
     for round in 0..ROUNDS {
         let (mut server, address) = serve(&data);
         if round == 0 {
-            let mut client = Client::connect(server.address).unwrap();
+            let mut client = HttpClient::connect(server.address).unwrap();
             for sender in 0..SENDERS {
                 assert_eq!(client.post(&format!("/ping/{ping_key}/s{sender}?create=1"), &[]).unwrap().status, 201);
             }
@@ -88,7 +88,7 @@ fn no_accepted_message_is_lost() {
                 let (count, to, mut number) = (Arc::clone(&count), format!("{ping_key}+s{sender}"), next[sender]);
                 std::thread::spawn(move || {
                     let mut accepted = Vec::new();
-                    if let Ok(mut session) = Session::open(address) {
+                    if let Ok(mut session) = SmtpTestSession::open(address) {
                         while session.mail(&to, &message(number)).is_ok() {
                             count.fetch_add(1, Ordering::Relaxed);
                             accepted.push(number);
@@ -114,7 +114,7 @@ fn no_accepted_message_is_lost() {
     }
 
     let (server, _) = serve(&data);
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     let mut get = |path: &str| client.get(path, &api_key).unwrap().body;
     for (sender, accepted) in accepted.iter().enumerate() {
         let list: serde_json::Value = serde_json::from_slice(&get(&format!("/api/v3/checks/?slug=s{sender}"))).unwrap();
@@ -144,7 +144,7 @@ fn large(head: &str, line: &[u8]) -> Vec<u8> {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_largest_mails_take_so_much_memory() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
     let key = admin(&data, &["key", "create", "--project", "main", "--access", "ping"]);
     let (server, address) = serve(&data);
@@ -153,7 +153,7 @@ fn the_largest_mails_take_so_much_memory() {
         large("Content-Type: text/html\r\n", b"<p>a line of a <b>report</b></p>\r\n"),
         large("Content-Transfer-Encoding: base64\r\n", format!("{}\r\n", "QUJDRCBFRkdI".repeat(6)).as_bytes()),
     ];
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     for number in 0..messages.len() {
         assert_eq!(client.get(&format!("/ping/{key}/s{number}?create=1"), "").unwrap().status, 201);
     }
@@ -163,7 +163,7 @@ fn the_largest_mails_take_so_much_memory() {
             for (number, message) in messages.iter().enumerate() {
                 let to = format!("MAIL FROM:<a@b>\r\nRCPT TO:<{key}+s{number}@d>\r\nDATA\r\n");
                 scope.spawn(move || {
-                    let mut session = Session::open(address).unwrap();
+                    let mut session = SmtpTestSession::open(address).unwrap();
                     session.say(&to, &["250", "250", "354"]).unwrap();
                     session.0.get_mut().write_all(message).unwrap();
                     session.say(".\r\n", &["250"]).unwrap();
@@ -171,7 +171,7 @@ fn the_largest_mails_take_so_much_memory() {
             }
         });
     }
-    let most = server.most_memory();
+    let most = server.peak_memory();
     assert!(most < 300_000_000, "{most} bytes for three mails of 33 MB at the same time");
     server.stop();
 }

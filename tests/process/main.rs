@@ -10,7 +10,6 @@
 )]
 
 mod admin;
-mod adopted;
 mod alerts;
 mod backup;
 #[path = "../it/support/certificates.rs"]
@@ -19,28 +18,29 @@ mod certificates;
 mod channels;
 mod checks;
 mod client;
-mod damage;
-mod declare;
+mod config;
+mod damaged_database;
 mod first_start;
 mod flags;
 mod groups;
 #[cfg(feature = "sqlite")]
 mod import;
-mod kill;
+mod legacy_keys;
 mod log;
 mod mail;
 mod metrics;
 mod owner;
-mod process;
 #[path = "../it/support/receiver.rs"]
 #[allow(dead_code, reason = "other tests need the rest")]
 mod receiver;
 #[cfg(target_os = "linux")]
-mod resources;
+mod resource_limits;
 mod run;
+mod server_process;
 mod shutdown;
+mod sigkill;
 mod start;
-mod threads;
+mod thread_count;
 mod tls;
 mod upgrade;
 mod users;

@@ -1,18 +1,18 @@
 //! The binary with an address for metrics alone, and with a token.
 
-use crate::client::Client;
-use crate::process::{Server, overdue, run, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, overdue, run, temp_data_directory};
 
 #[test]
 fn an_address_for_metrics_tells_nothing_else() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let token = directory.path().join("token");
     std::fs::write(&token, "the token of the owner\n").unwrap();
     let words = ["--metrics-listen", "127.0.0.1:0", "--metrics-token-file", token.to_str().unwrap()];
-    let mut server = Server::start_with(&data, &words);
+    let mut server = ServerProcess::start_with(&data, &words);
     let line = server.wait_for("listening for metrics");
     let address = line.split("address=").nth(1).unwrap().parse().unwrap();
-    let mut client = Client::connect(address).unwrap();
+    let mut client = HttpClient::connect(address).unwrap();
     let told = client.get("/metrics", "").unwrap();
     let text = String::from_utf8(told.body).unwrap();
     assert_eq!(told.status, 200);
@@ -26,7 +26,7 @@ fn an_address_for_metrics_tells_nothing_else() {
     for path in ["/", "/healthz", "/api/v3/checks/"] {
         assert_eq!(client.get(path, "").unwrap().status, 404, "{path}");
     }
-    let mut main = Client::connect(server.address).unwrap();
+    let mut main = HttpClient::connect(server.address).unwrap();
     assert_eq!(main.get("/metrics", "").unwrap().status, 401);
     let head = b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token of the owner\r\n\r\n";
     main.send(head).unwrap();

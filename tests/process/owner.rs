@@ -6,14 +6,14 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, lchown, symlink
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::process::{Done, Server, overdue, run, workplace};
+use crate::server_process::{ProcessOutput, ServerProcess, overdue, run, temp_data_directory};
 
 /// Usually the user `nobody`.
 const SERVICE: u32 = 65534;
 
 /// A workplace of root with the data directory of the service in it. `None`: this is not root.
-fn of_service() -> Option<(tempfile::TempDir, PathBuf)> {
-    let (directory, data) = workplace();
+fn service_directory() -> Option<(tempfile::TempDir, PathBuf)> {
+    let (directory, data) = temp_data_directory();
     fs::create_dir(&data).unwrap();
     if chown(&data, Some(SERVICE), Some(SERVICE)).is_err() {
         let _ = writeln!(std::io::stderr(), "skipped: this takes root");
@@ -24,7 +24,7 @@ fn of_service() -> Option<(tempfile::TempDir, PathBuf)> {
     Some((directory, data))
 }
 
-fn command(data: &Path, words: &[&str]) -> Done {
+fn command(data: &Path, words: &[&str]) -> ProcessOutput {
     run(overdue(words).arg("--data").arg(data))
 }
 
@@ -61,7 +61,7 @@ fn links_in_the_directory_of_the_service_lead_root_nowhere() {
         ("overdue.redb", &["verify"]),
         ("overdue.redb", &["compact"]),
     ] {
-        let Some((directory, data)) = of_service() else { return };
+        let Some((directory, data)) = service_directory() else { return };
         let secret = secret(directory.path());
         if name.ends_with(".partial") {
             fs::copy(&old, data.join("overdue.redb")).unwrap();
@@ -87,7 +87,7 @@ fn root_is_told_of_links_of_the_service_and_not_to_become_root() {
         ("data/overdue.redb", false, "which cannot be reached"),
         ("link", true, "which belongs to root"),
     ] {
-        let Some((directory, data)) = of_service() else { return };
+        let Some((directory, data)) = service_directory() else { return };
         let (private, link) = (directory.path().join("private"), directory.path().join(at));
         fs::create_dir(&private).unwrap();
         let target = if at == "link" { private.clone() } else { secret(&private) };
@@ -106,7 +106,7 @@ fn root_is_told_of_links_of_the_service_and_not_to_become_root() {
         }
     }
     // A file of root where the service has its own.
-    let Some((_directory, data)) = of_service() else { return };
+    let Some((_directory, data)) = service_directory() else { return };
     fs::write(data.join("overdue.redb"), b"").unwrap();
     fs::set_permissions(data.join("overdue.redb"), PermissionsExt::from_mode(0o600)).unwrap();
     let done = command(&data, &["project", "list"]);
@@ -115,7 +115,7 @@ fn root_is_told_of_links_of_the_service_and_not_to_become_root() {
 
 #[test]
 fn root_reads_and_writes_its_own_files_beside_the_directory_of_the_service() {
-    let Some((directory, data)) = of_service() else { return };
+    let Some((directory, data)) = service_directory() else { return };
     let private = directory.path().join("private");
     fs::create_dir(&private).unwrap();
     fs::set_permissions(&private, PermissionsExt::from_mode(0o700)).unwrap();
@@ -139,7 +139,7 @@ fn root_reads_and_writes_its_own_files_beside_the_directory_of_the_service() {
     }
     assert!(owners(&data).iter().all(|(_, uid, _)| *uid == SERVICE), "{:?}", owners(&data));
     // A server that root starts runs as the owner, too, and root's commands reach it.
-    let server = Server::start(&data);
+    let server = ServerProcess::start(&data);
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line =
         |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -152,7 +152,7 @@ fn root_reads_and_writes_its_own_files_beside_the_directory_of_the_service() {
 /// What a channel is set to comes from the database, which the service may have changed.
 #[test]
 fn commands_of_channels_never_run_as_root() {
-    let Some((_directory, data)) = of_service() else { return };
+    let Some((_directory, data)) = service_directory() else { return };
     assert_eq!(command(&data, &["project", "create", "web"]).status, 0);
     let ids = data.join("ids");
     let set = format!("down-command=echo $(id -u) $(id -ru) $(id -g) $(id -rg) $(id -G) > {}", ids.display());
@@ -176,7 +176,7 @@ fn commands_of_channels_never_run_as_root() {
 /// What a service types into root's terminal would be run by root.
 #[test]
 fn commands_of_channels_have_no_terminal_and_no_file_of_root() {
-    let Some((directory, data)) = of_service() else { return };
+    let Some((directory, data)) = service_directory() else { return };
     assert_eq!(command(&data, &["project", "create", "web"]).status, 0);
     let (secret, out) = (secret(directory.path()), data.join("out"));
     let shown = "cat <&9; cut -d' ' -f6,7 /proc/$$/stat; echo $$ 0; echo \"$HOME\"; ls /proc/$$/fd";
@@ -205,7 +205,7 @@ fn commands_of_channels_have_no_terminal_and_no_file_of_root() {
     let done = run(&mut of_root(&["channel", "test", "sh", "--allow-shell"]));
     assert_eq!(done.status, 0, "{}", done.err);
     expect_apart("a test without a server");
-    let server = Server::spawn(&mut of_root(&["serve", "--listen", "127.0.0.1:0", "--allow-shell"]));
+    let server = ServerProcess::spawn(&mut of_root(&["serve", "--listen", "127.0.0.1:0", "--allow-shell"]));
     let done = command(&data, &["channel", "test", "sh"]);
     assert_eq!(done.status, 0, "{}", done.err);
     expect_apart("a server that root starts");
@@ -215,7 +215,7 @@ fn commands_of_channels_have_no_terminal_and_no_file_of_root() {
 /// Root applies what is in the directory: whoever could replace it could have root write any file.
 #[test]
 fn edits_are_not_written_into_a_directory_of_others() {
-    let (directory, _) = workplace();
+    let (directory, _) = temp_data_directory();
     let (crontab, out, link) = (directory.path().join("crontab"), directory.path().join("out"), directory.path().join("link"));
     fs::write(&crontab, "30 3 * * * /usr/local/bin/backup\n").unwrap();
     fs::create_dir(&out).unwrap();
@@ -241,7 +241,7 @@ fn edits_are_not_written_into_a_directory_of_others() {
 /// Whoever may rename a new directory could put another one in its place before root applies what is in it.
 #[test]
 fn edits_are_not_written_into_a_new_directory_within_one_of_others() {
-    let (directory, _) = workplace();
+    let (directory, _) = temp_data_directory();
     let (crontab, out, link) = (directory.path().join("crontab"), directory.path().join("out"), directory.path().join("link"));
     fs::write(&crontab, "30 3 * * * /usr/local/bin/backup\n").unwrap();
     fs::create_dir(&out).unwrap();
@@ -276,7 +276,7 @@ fn edits_are_not_written_into_a_new_directory_within_one_of_others() {
 
 #[test]
 fn names_of_crontabs_do_nothing_to_a_terminal() {
-    let (directory, _) = workplace();
+    let (directory, _) = temp_data_directory();
     let crontab = directory.path().join("a\u{1b}[2J\u{9b}2J\u{202e}\nb");
     fs::write(&crontab, "30 3 * * * /usr/local/bin/backup\u{9b}2J\n@reboot /usr/local/bin/x\u{1b}[2J\n").unwrap();
     let absent = directory.path().join("absent\u{1b}[2J\nb");

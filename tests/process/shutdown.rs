@@ -4,15 +4,15 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::client::Client;
-use crate::process::{Server, admin, overdue, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, admin, overdue, temp_data_directory};
 
 /// A server with a project, whose ping key is given.
-fn server(words: &[&str]) -> (tempfile::TempDir, Server, String) {
-    let (directory, data) = workplace();
+fn server(words: &[&str]) -> (tempfile::TempDir, ServerProcess, String) {
+    let (directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main"]);
     let key = admin(&data, &["key", "create", "--project", "main", "--access", "ping"]);
-    let server = Server::start_with(&data, words);
+    let server = ServerProcess::start_with(&data, words);
     (directory, server, key)
 }
 
@@ -20,7 +20,7 @@ fn server(words: &[&str]) -> (tempfile::TempDir, Server, String) {
 fn sigterm_drains_whatever_clients_do() {
     let (_directory, mut server, key) = server(&[]);
     let path = format!("/ping/{key}/a?create=1");
-    let connect = || Client::connect(server.address).unwrap();
+    let connect = || HttpClient::connect(server.address).unwrap();
     let (mut idle, mut unfinished, mut finished, mut never_reading, _silent) = (connect(), connect(), connect(), connect(), connect());
     assert_eq!(idle.post(&path, b"").unwrap().status, 201);
     unfinished.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Le").as_bytes()).unwrap();
@@ -41,15 +41,15 @@ fn sigterm_drains_whatever_clients_do() {
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     assert!(server.log.last().unwrap().contains("stopping"), "{:?}", server.log);
     assert!(unfinished.is_closed());
-    assert!(Client::connect(server.address).is_err());
+    assert!(HttpClient::connect(server.address).is_err());
 }
 
 #[test]
 fn sigterm_waits_a_while_for_a_body_that_was_begun() {
     let (_directory, mut server, key) = server(&[]);
-    let mut begun = Client::connect(server.address).unwrap();
+    let mut begun = HttpClient::connect(server.address).unwrap();
     begun.send(format!("POST /ping/{key}/a?create=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes()).unwrap();
-    assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
     assert!(server.log.last().unwrap().contains("did not end in time are closed"), "{:?}", server.log);
@@ -65,9 +65,9 @@ fn sigint_stops_an_idle_server_and_waits_for_nothing() {
 }
 
 /// A supervisor, as far as it listens.
-struct Supervisor(UnixDatagram);
+struct NotifySocket(UnixDatagram);
 
-impl Supervisor {
+impl NotifySocket {
     fn at(path: &Path) -> Self {
         let socket = UnixDatagram::bind(path).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -75,7 +75,7 @@ impl Supervisor {
     }
 
     /// The next message that it is told.
-    fn told(&self) -> String {
+    fn next_message(&self) -> String {
         let mut message = [0; 200];
         let length = self.0.recv(&mut message).unwrap();
         String::from_utf8(message[..length].to_vec()).unwrap().trim().to_owned()
@@ -83,47 +83,48 @@ impl Supervisor {
 
     /// A reload is told from its beginning, with the time of it, to its end.
     fn is_told_of_a_reload(&self, status: Option<&str>) {
-        let begins = self.told();
+        let begins = self.next_message();
         let (reloading, at) = begins.split_once('\n').unwrap();
         assert_eq!((reloading, at.strip_prefix("MONOTONIC_USEC=").unwrap().parse::<u64>().is_ok()), ("RELOADING=1", true));
         if let Some(status) = status {
-            assert_eq!(self.told(), format!("STATUS={status}"));
+            assert_eq!(self.next_message(), format!("STATUS={status}"));
         }
-        assert_eq!(self.told(), "READY=1");
+        assert_eq!(self.next_message(), "READY=1");
     }
 }
 
 #[test]
 fn a_supervisor_is_told() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let path = directory.path().join("notify");
-    let supervisor = Supervisor::at(&path);
-    let mut server = Server::spawn(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data).env("NOTIFY_SOCKET", &path));
-    assert_eq!(supervisor.told(), "READY=1");
+    let supervisor = NotifySocket::at(&path);
+    let mut server =
+        ServerProcess::spawn(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data).env("NOTIFY_SOCKET", &path));
+    assert_eq!(supervisor.next_message(), "READY=1");
     server.signal("HUP");
     supervisor.is_told_of_a_reload(None);
     server.wait_for("SIGHUP changes nothing");
     server.stop();
-    assert_eq!(supervisor.told(), "STOPPING=1");
+    assert_eq!(supervisor.next_message(), "STOPPING=1");
 }
 
 #[test]
 fn whether_files_were_applied_is_told_to_the_supervisor_and_in_a_metric() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let (path, file) = (directory.path().join("notify"), directory.path().join("home.toml"));
-    let supervisor = Supervisor::at(&path);
+    let supervisor = NotifySocket::at(&path);
     std::fs::write(&file, "version = 2\n").unwrap();
     let mut command = overdue(&["serve", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--apply"]);
-    let mut server = Server::spawn(command.arg(&file).arg("--data").arg(&data).env("NOTIFY_SOCKET", &path));
-    let line = server.has_said("listening for metrics");
+    let mut server = ServerProcess::spawn(command.arg(&file).arg("--data").arg(&data).env("NOTIFY_SOCKET", &path));
+    let line = server.find_or_wait_for("listening for metrics");
     let address = line.split("address=").nth(1).unwrap().parse().unwrap();
     let metric = |value| {
-        let told = Client::connect(address).unwrap().get("/metrics", "").unwrap();
+        let told = HttpClient::connect(address).unwrap().get("/metrics", "").unwrap();
         let text = String::from_utf8(told.body).unwrap();
         assert!(text.contains(&format!("\noverdue_apply_ok {value}\n")), "{text}");
     };
     let wrong = "the files of --apply are wrong and were not applied; the log says why";
-    assert_eq!([supervisor.told(), supervisor.told()], [&format!("STATUS={wrong}"), "READY=1"]);
+    assert_eq!([supervisor.next_message(), supervisor.next_message()], [&format!("STATUS={wrong}"), "READY=1"]);
     metric(0);
     std::fs::write(&file, "version = 1\n[project.Home]\n").unwrap();
     server.signal("HUP");
@@ -138,21 +139,21 @@ fn whether_files_were_applied_is_told_to_the_supervisor_and_in_a_metric() {
 
 #[test]
 fn the_watchdog_is_fed_while_all_is_well() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let path = directory.path().join("notify");
-    let supervisor = Supervisor::at(&path);
+    let supervisor = NotifySocket::at(&path);
     let mut command = overdue(&["serve", "--listen", "127.0.0.1:0"]);
-    let _server = Server::spawn(command.arg("--data").arg(&data).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000"));
-    let told = [(); 4].map(|()| supervisor.told());
+    let _server = ServerProcess::spawn(command.arg("--data").arg(&data).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000"));
+    let told = [(); 4].map(|()| supervisor.next_message());
     assert_eq!(told, ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"]);
 }
 
 #[test]
 fn a_second_signal_ends_the_wait_for_connections() {
     let (_directory, mut server, key) = server(&[]);
-    let mut unfinished = Client::connect(server.address).unwrap();
+    let mut unfinished = HttpClient::connect(server.address).unwrap();
     unfinished.send(format!("POST /ping/{key}/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes()).unwrap();
-    assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    assert_eq!(HttpClient::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
     server.signal("TERM");
     server.wait_for("stopping");
     server.signal("TERM");
@@ -167,7 +168,7 @@ fn the_log_holds_no_secrets() {
     let (directory, mut server, ping_key) = server(&["--log", "trace"]);
     let data = directory.path().join("data");
     let api_key = admin(&data, &["key", "create", "--project", "main", "--access", "read-write"]);
-    let mut client = Client::connect(server.address).unwrap();
+    let mut client = HttpClient::connect(server.address).unwrap();
     let mut sent = |path: &str| client.post(path, b"body-secret").unwrap().status;
     assert_eq!(sent(&format!("/ping/{ping_key}/a?create=1")), 201);
     assert_eq!(sent(&format!("/ping/{ping_key}/unknown")), 404);
@@ -191,6 +192,6 @@ fn sighup_is_told_and_changes_nothing() {
     let (_directory, mut server, key) = server(&[]);
     server.signal("HUP");
     assert!(server.wait_for("SIGHUP").contains("INFO SIGHUP changes nothing: flags are read at a start"));
-    assert_eq!(Client::connect(server.address).unwrap().post(&format!("/ping/{key}/a?create=1"), b"").unwrap().status, 201);
+    assert_eq!(HttpClient::connect(server.address).unwrap().post(&format!("/ping/{key}/a?create=1"), b"").unwrap().status, 201);
     server.stop();
 }

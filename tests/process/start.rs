@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use crate::process::{Server, admin, overdue, run, workplace};
+use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_directory};
 
 /// What a command that cannot work says on its one line.
 fn refused(words: &[&str], data: &Path) -> String {
@@ -14,7 +14,7 @@ fn refused(words: &[&str], data: &Path) -> String {
 
 #[test]
 fn a_port_that_is_taken_leaves_no_database() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let said = refused(&["serve", "--listen", &address], &data);
@@ -34,10 +34,10 @@ fn health_names_the_flag_for_another_address() {
 
 #[test]
 fn a_database_that_has_lost_its_projects_is_not_new() {
-    let (_directory, data) = workplace();
-    Server::start(&data).stop();
+    let (_directory, data) = temp_data_directory();
+    ServerProcess::start(&data).stop();
     admin(&data, &["project", "delete", "default", "--yes"]);
-    let server = Server::start(&data);
+    let server = ServerProcess::start(&data);
     assert!(server.log.iter().any(|line| line.contains("the database has no project: `overdue project create NAME` makes one")));
     assert!(!server.log.iter().any(|line| line.contains("is new")), "{:?}", server.log);
     assert_eq!(admin(&data, &["project", "list"]).lines().count(), 1);
@@ -45,7 +45,7 @@ fn a_database_that_has_lost_its_projects_is_not_new() {
 
 #[test]
 fn a_project_is_deleted_only_when_that_is_said() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "a"]);
     let done = run(overdue(&["project", "delete", "a"]).arg("--data").arg(&data));
     assert_eq!((done.status, done.err.contains("add --yes")), (2, true), "{}", done.err);
@@ -71,7 +71,7 @@ fn terminal() -> (rustix::fd::OwnedFd, std::fs::File) {
 
 #[test]
 fn a_file_as_data_directory_is_told() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let file = directory.path().join("file");
     std::fs::write(&file, "mine").unwrap();
     for words in [&["serve", "--listen", "127.0.0.1:0"][..], &["project", "create", "a"], &["project", "list"]] {
@@ -86,7 +86,7 @@ const STRANGER: u32 = 65_534;
 
 #[test]
 fn what_root_makes_in_anothers_directory_belongs_to_that_one() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     std::fs::create_dir(&data).unwrap();
     if std::os::unix::fs::chown(&data, Some(STRANGER), Some(STRANGER)).is_err() {
         // Only root can make another's directory, and this rule is about root.
@@ -100,9 +100,9 @@ fn what_root_makes_in_anothers_directory_belongs_to_that_one() {
 #[test]
 fn a_refusal_names_path_and_owner() {
     use std::os::unix::process::CommandExt as _;
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let server = Server::start(&data);
+    let server = ServerProcess::start(&data);
     let own = rustix::process::geteuid();
     if !own.is_root() {
         // Without another user: a directory that its owner has closed.
@@ -135,9 +135,9 @@ fn a_refusal_names_path_and_owner() {
 
 #[test]
 fn an_address_that_stands_for_all_asks_for_the_base_url() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let warns = |words: &[&str]| {
-        let server = Server::spawn(overdue(&["serve", "--listen", "0.0.0.0:0"]).args(words).arg("--data").arg(&data));
+        let server = ServerProcess::spawn(overdue(&["serve", "--listen", "0.0.0.0:0"]).args(words).arg("--data").arg(&data));
         server.log.iter().any(|line| line.contains("WARN URLs in answers begin with http://localhost:") && line.contains("--base-url"))
     };
     assert!(warns(&[]));

@@ -10,10 +10,10 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConnection, DEFAULT_VERSIONS, StreamOwned};
 
 use crate::certificates::{Authority, put};
-use crate::process::{Server, overdue, run, workplace};
+use crate::server_process::{ServerProcess, overdue, run, temp_data_directory};
 
 /// Asks whether the server is well, by TLS with a certificate of this authority.
-fn health(server: &Server, authority: &Authority) -> std::io::Result<String> {
+fn health(server: &ServerProcess, authority: &Authority) -> std::io::Result<String> {
     let stream = TcpStream::connect(server.address)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let name = ServerName::try_from("localhost").unwrap();
@@ -27,12 +27,12 @@ fn health(server: &Server, authority: &Authority) -> std::io::Result<String> {
 
 #[test]
 fn a_renewed_certificate_needs_no_restart() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let [old, new] = [Authority::new(), Authority::new()];
     let [chain, key] = old.write("localhost", directory.path());
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let words = ["--tls-cert", chain.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
-    let mut server = Server::start_with(&data, &words);
+    let mut server = ServerProcess::start_with(&data, &words);
     assert!(server.log.iter().any(|line| line.contains("every user of this machine can get at the private key")), "{:?}", server.log);
     assert!(server.log.iter().any(|line| line.contains("base_url=\"https://127.0.0.1:")), "{:?}", server.log);
     assert!(health(&server, &old).unwrap().ends_with("OK"));
@@ -54,7 +54,7 @@ fn a_renewed_certificate_needs_no_restart() {
 
 #[test]
 fn both_files_are_needed_and_must_belong_together() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let (one, other) = (directory.path().join("one"), directory.path().join("other"));
     let [chain, _] = [&one, &other].map(|place| {
         std::fs::create_dir(place).unwrap();

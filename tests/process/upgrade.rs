@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::client::Client;
-use crate::process::{Server, admin, overdue, run, workplace};
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_directory};
 
 const SENDERS: usize = 64;
 const UPGRADES: usize = 4;
@@ -32,7 +32,7 @@ fn activated(data: &Path, http: &TcpListener, mail: Option<&TcpListener>, words:
 
 #[test]
 fn no_ping_is_refused_or_lost_while_the_server_is_replaced() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "main", "--ping-log-limit", "1000000"]);
     let uuid = admin(&data, &["check", "create", "--project", "main", "--name", "job"]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -46,7 +46,7 @@ fn no_ping_is_refused_or_lost_while_the_server_is_replaced() {
                 let mut sent = 0;
                 while !ends.load(Ordering::Relaxed) {
                     // No second try: whatever goes wrong fails the test.
-                    let mut client = Client::connect(address).unwrap();
+                    let mut client = HttpClient::connect(address).unwrap();
                     let answer = client.post(&path, b"").unwrap_or_else(|error| panic!("ping {sent} got no answer: {error}"));
                     assert_eq!(answer.status, 200);
                     sent += 1;
@@ -55,12 +55,12 @@ fn no_ping_is_refused_or_lost_while_the_server_is_replaced() {
             })
         })
         .collect();
-    let mut server = Server::spawn(&mut activated(&data, &listener, None, ""));
+    let mut server = ServerProcess::spawn(&mut activated(&data, &listener, None, ""));
     for _ in 0..UPGRADES {
         std::thread::sleep(Duration::from_millis(300));
         server.signal("TERM");
         assert_eq!(server.wait().code(), Some(0), "{}", server.log.join("\n"));
-        server = Server::spawn(&mut activated(&data, &listener, None, ""));
+        server = ServerProcess::spawn(&mut activated(&data, &listener, None, ""));
         assert_eq!(server.address, address);
     }
     ends.store(true, Ordering::Relaxed);
@@ -73,16 +73,16 @@ fn no_ping_is_refused_or_lost_while_the_server_is_replaced() {
 
 #[test]
 fn sockets_are_known_by_their_names() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let (http, mail) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let words = "--ping-email-domain ping.example.org --listen 127.0.0.1:0 --listen 127.0.0.1:8000";
-    let mut server = Server::spawn(&mut activated(&data, &http, Some(&mail), words));
+    let mut server = ServerProcess::spawn(&mut activated(&data, &http, Some(&mail), words));
     assert_eq!(server.address, http.local_addr().unwrap());
     // What the flag names besides is listened on too, but for its default.
     let more: SocketAddr = server.wait_for("listening for HTTP").split("address=").nth(1).unwrap().parse().unwrap();
     assert_ne!(more.port(), 8000);
     for address in [server.address, more] {
-        assert_eq!(Client::connect(address).unwrap().get("/healthz", "").unwrap().status, 200);
+        assert_eq!(HttpClient::connect(address).unwrap().get("/healthz", "").unwrap().status, 200);
     }
     let mut greeting = String::new();
     BufReader::new(TcpStream::connect(mail.local_addr().unwrap()).unwrap()).read_line(&mut greeting).unwrap();
@@ -92,8 +92,8 @@ fn sockets_are_known_by_their_names() {
 
 #[test]
 fn mail_needs_an_address_from_somewhere() {
-    let (_directory, data) = workplace();
-    let done = crate::process::run(
+    let (_directory, data) = temp_data_directory();
+    let done = crate::server_process::run(
         overdue(&["serve", "--listen", "127.0.0.1:0", "--ping-email-domain", "a.example.org"]).arg("--data").arg(&data),
     );
     assert_eq!((done.status, done.err.contains("give --smtp-listen, or enable overdue-smtp.socket")), (1, true), "{}", done.err);
@@ -101,7 +101,7 @@ fn mail_needs_an_address_from_somewhere() {
 
 #[test]
 fn an_address_that_the_socket_holds_is_explained() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     let http = TcpListener::bind("127.0.0.1:0").unwrap();
     let words = format!("--listen 0.0.0.0:{}", http.local_addr().unwrap().port());
     let done = run(&mut activated(&data, &http, None, &words));

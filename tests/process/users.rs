@@ -6,17 +6,17 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::process::{Done, Server, admin, overdue, run, workplace};
+use crate::server_process::{ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory};
 
 /// Runs a command with something on its standard input.
-fn typed(data: &Path, words: &[&str], text: &str) -> Done {
+fn typed(data: &Path, words: &[&str], text: &str) -> ProcessOutput {
     let mut command = overdue(words);
     let mut child = command.arg("--data").arg(data).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It may end before it has read all.
     let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Done { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    ProcessOutput { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
 fn refused(data: &Path, words: &[&str], part: &str) {
@@ -77,7 +77,7 @@ fn provision(data: &Path, base: &str) {
 
 #[test]
 fn users_are_managed_without_a_server() {
-    let (_directory, data) = workplace();
+    let (_directory, data) = temp_data_directory();
     admin(&data, &["project", "create", "one"]);
     admin(&data, &["project", "create", "two"]);
     let setup = run(overdue(&["user", "link"]).arg("--data").arg(&data));
@@ -87,11 +87,11 @@ fn users_are_managed_without_a_server() {
 
 #[test]
 fn a_server_without_pages_shows_no_link_to_them() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let file = directory.path().join("users.toml");
     std::fs::write(&file, "version = 1\n[user.ann]\nowner = true\n").unwrap();
-    let mut server = Server::start_with(&data, &["--no-web", "--apply", file.to_str().unwrap()]);
-    server.has_said("no link for the user \"ann\" is made, since no pages are served");
+    let mut server = ServerProcess::start_with(&data, &["--no-web", "--apply", file.to_str().unwrap()]);
+    server.find_or_wait_for("no link for the user \"ann\" is made, since no pages are served");
     let link = run(overdue(&["user", "link", "ann"]).arg("--data").arg(&data));
     assert!(link.out.starts_with("/invite/") && link.err.contains("no server with pages is running"), "{} {}", link.out, link.err);
     let said = server.log.join("\n");
@@ -101,8 +101,8 @@ fn a_server_without_pages_shows_no_link_to_them() {
 
 #[test]
 fn users_are_managed_through_a_running_server() {
-    let (_directory, data) = workplace();
-    let server = Server::start(&data);
+    let (_directory, data) = temp_data_directory();
+    let server = ServerProcess::start(&data);
     admin(&data, &["project", "create", "one"]);
     admin(&data, &["project", "create", "two"]);
     let base = format!("http://{}", server.address);

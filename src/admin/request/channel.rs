@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// What is asked about one channel.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum OfChannel {
+pub enum ChannelAction {
     /// That a test is sent to it; answered when something has come of that.
     Test {
         /// What is sent when a check is up again, in place of what is sent when one is down.
@@ -19,15 +19,15 @@ pub enum OfChannel {
     /// That it is told nothing more.
     Disable,
     /// That checks of its project are assigned to it; answered with how many were not before.
-    Assign(Chosen),
+    Assign(CheckSelectionRow),
     /// That checks are no longer assigned to it; answered with how many were before.
-    Unassign(Chosen),
+    Unassign(CheckSelectionRow),
 }
 
 /// Which checks of a project.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Chosen {
+pub enum CheckSelectionRow {
     /// Every one.
     All,
     /// Those that have all of these tags.
@@ -112,9 +112,9 @@ pub struct DeliveryRow {
     /// When it was decided that it is told, RFC 3339.
     pub queued: String,
     /// What it was about; nothing if about no check.
-    pub check: Option<Named>,
+    pub check: Option<NamedObject>,
     /// To whom it was sent; nothing if it was decided that nobody is told.
-    pub channel: Option<Named>,
+    pub channel: Option<NamedObject>,
     /// What was told.
     pub event: String,
     /// What has become of it.
@@ -131,7 +131,7 @@ pub struct DeliveryRow {
 
 /// A check or a channel that a row is about.
 #[derive(Serialize, Deserialize)]
-pub struct Named {
+pub struct NamedObject {
     /// Nothing if it was deleted.
     pub uuid: Option<Uuid>,
     /// Its name, or that it was deleted.

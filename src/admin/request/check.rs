@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
-use crate::domain::given::in_seconds;
-pub use crate::domain::given::{desc, keywords, name, schedule, seconds, slug, tags};
-use crate::domain::text::{Failures, Keywords, Seconds};
+use crate::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
+use crate::domain::check_input::check_seconds;
+pub use crate::domain::check_input::{
+    parse_description, parse_keywords, parse_name, parse_schedule, parse_seconds, parse_slug, parse_tags,
+};
+use crate::domain::text::{FailureThreshold, Keywords, Seconds};
 use crate::domain::timezone::Timezone;
 
 /// A check in a list.
@@ -107,7 +109,7 @@ pub struct AlertingRow {
 
 impl AlertingRow {
     /// The row as a table shows it.
-    pub fn in_words(mut self) -> Self {
+    pub fn with_labels(mut self) -> Self {
         if let Some(unnotified) = self.unnotified.take() {
             self.telling = format!("nobody is notified: {unnotified}");
         }
@@ -115,10 +117,10 @@ impl AlertingRow {
     }
 }
 
-/// An [`Edit`] in JSON; what is not there stays.
+/// An [`CheckEdit`] in JSON; what is not there stays.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Fields {
+struct CheckEditRow {
     name: Option<String>,
     slug: Option<String>,
     tags: Option<String>,
@@ -139,8 +141,8 @@ struct Fields {
     channels: Option<String>,
 }
 
-impl From<&Edit> for Fields {
-    fn from(edit: &Edit) -> Self {
+impl From<&CheckEdit> for CheckEditRow {
+    fn from(edit: &CheckEdit) -> Self {
         let keywords = |keywords: &Option<Keywords>| keywords.as_ref().map(|keywords| keywords.as_str().into());
         Self {
             name: edit.name.as_ref().map(|name| name.as_str().into()),
@@ -160,25 +162,25 @@ impl From<&Edit> for Fields {
             filter_body: edit.filter_body,
             filter_http_body: edit.filter_http_body,
             filter_default_fail: edit.filter_default_fail,
-            channels: edit.channels.as_ref().map(ChannelChoice::text),
+            channels: edit.channels.as_ref().map(ChannelSelection::to_text),
         }
     }
 }
 
-impl TryFrom<Fields> for Edit {
+impl TryFrom<CheckEditRow> for CheckEdit {
     type Error = String;
 
-    fn try_from(fields: Fields) -> Result<Self, String> {
-        let keywords = |text| parsed(text, keywords);
+    fn try_from(fields: CheckEditRow) -> Result<Self, String> {
+        let keywords = |text| parse_optional(text, parse_keywords);
         Ok(Self {
-            name: parsed(fields.name, name)?,
-            slug: parsed(fields.slug, slug)?,
-            tags: parsed(fields.tags, tags)?,
-            desc: parsed(fields.desc, desc)?,
-            timeout: fields.timeout.map(in_seconds).transpose()?,
-            grace: fields.grace.map(in_seconds).transpose()?,
-            schedule: parsed(fields.schedule, schedule)?,
-            tz: parsed(fields.tz, |text| Timezone::parse(text).map_err(|error| error.to_string()))?,
+            name: parse_optional(fields.name, parse_name)?,
+            slug: parse_optional(fields.slug, parse_slug)?,
+            tags: parse_optional(fields.tags, parse_tags)?,
+            desc: parse_optional(fields.desc, parse_description)?,
+            timeout: fields.timeout.map(check_seconds).transpose()?,
+            grace: fields.grace.map(check_seconds).transpose()?,
+            schedule: parse_optional(fields.schedule, parse_schedule)?,
+            tz: parse_optional(fields.tz, |text| Timezone::parse(text).map_err(|error| error.to_string()))?,
             manual_resume: fields.manual_resume,
             post_only: fields.post_only,
             start_kw: keywords(fields.start_kw)?,
@@ -188,7 +190,7 @@ impl TryFrom<Fields> for Edit {
             filter_body: fields.filter_body,
             filter_http_body: fields.filter_http_body,
             filter_default_fail: fields.filter_default_fail,
-            channels: fields.channels.map(|text| ChannelChoice::parse(&text)),
+            channels: fields.channels.map(|text| ChannelSelection::parse(&text)),
             // Older names of the same things, which only the API takes.
             subject: None,
             subject_fail: None,
@@ -196,33 +198,33 @@ impl TryFrom<Fields> for Edit {
     }
 }
 
-fn parsed<T>(text: Option<String>, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+fn parse_optional<T>(text: Option<String>, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
     text.map(|text| parse(&text)).transpose()
 }
 
 /// How an edit stands in JSON.
 pub(super) mod edit {
-    use super::{Deserialize, Edit, Fields, Serialize};
+    use super::{CheckEdit, CheckEditRow, Deserialize, Serialize};
 
-    pub(crate) fn serialize<S: serde::Serializer>(edit: &Edit, to: S) -> Result<S::Ok, S::Error> {
-        Fields::from(edit).serialize(to)
+    pub(crate) fn serialize<S: serde::Serializer>(edit: &CheckEdit, to: S) -> Result<S::Ok, S::Error> {
+        CheckEditRow::from(edit).serialize(to)
     }
 
-    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<Edit>, D::Error> {
-        Fields::deserialize(from)?.try_into().map(Box::new).map_err(serde::de::Error::custom)
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<CheckEdit>, D::Error> {
+        CheckEditRow::deserialize(from)?.try_into().map(Box::new).map_err(serde::de::Error::custom)
     }
 }
 
 /// How a number of failures stands in JSON.
 pub(super) mod failures {
-    use super::{Deserialize, Failures, Serialize};
+    use super::{Deserialize, FailureThreshold, Serialize};
 
-    pub(crate) fn serialize<S: serde::Serializer>(after: &Option<Failures>, to: S) -> Result<S::Ok, S::Error> {
-        after.map(Failures::get).serialize(to)
+    pub(crate) fn serialize<S: serde::Serializer>(after: &Option<FailureThreshold>, to: S) -> Result<S::Ok, S::Error> {
+        after.map(FailureThreshold::get).serialize(to)
     }
 
-    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Failures>, D::Error> {
-        Option::deserialize(from)?.map(Failures::parse).transpose().map_err(serde::de::Error::custom)
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<FailureThreshold>, D::Error> {
+        Option::deserialize(from)?.map(FailureThreshold::parse).transpose().map_err(serde::de::Error::custom)
     }
 }
 
@@ -247,30 +249,30 @@ mod tests {
 
     #[test]
     fn an_edit_is_read_back_as_it_was() {
-        let whole = Edit {
-            name: Some(name("a b").unwrap()),
-            slug: Some(slug("a-b").unwrap()),
-            tags: Some(tags("x y").unwrap()),
-            desc: Some(desc("").unwrap()),
+        let whole = CheckEdit {
+            name: Some(parse_name("a b").unwrap()),
+            slug: Some(parse_slug("a-b").unwrap()),
+            tags: Some(parse_tags("x y").unwrap()),
+            desc: Some(parse_description("").unwrap()),
             timeout: Some(Seconds::DAY),
             grace: Some(Seconds::HOUR),
-            schedule: Some(schedule("0 3 * * *").unwrap()),
+            schedule: Some(parse_schedule("0 3 * * *").unwrap()),
             tz: Some(Timezone::parse("Europe/Riga").unwrap()),
             manual_resume: Some(true),
             post_only: Some(false),
-            start_kw: Some(keywords("s").unwrap()),
-            success_kw: Some(keywords("").unwrap()),
-            failure_kw: Some(keywords("f, g").unwrap()),
+            start_kw: Some(parse_keywords("s").unwrap()),
+            success_kw: Some(parse_keywords("").unwrap()),
+            failure_kw: Some(parse_keywords("f, g").unwrap()),
             filter_subject: Some(true),
             filter_body: Some(false),
             filter_http_body: Some(true),
             filter_default_fail: Some(false),
-            channels: Some(ChannelChoice::Listed(vec!["a".into(), "b".into()])),
+            channels: Some(ChannelSelection::Listed(vec!["a".into(), "b".into()])),
             subject: None,
             subject_fail: None,
         };
-        for edit in [Edit::default(), Edit { channels: Some(ChannelChoice::All), ..Edit::default() }, whole] {
-            let json = serde_json::to_vec(&Fields::from(&edit)).unwrap();
+        for edit in [CheckEdit::default(), CheckEdit { channels: Some(ChannelSelection::All), ..CheckEdit::default() }, whole] {
+            let json = serde_json::to_vec(&CheckEditRow::from(&edit)).unwrap();
             assert_eq!(edit::deserialize(&mut serde_json::Deserializer::from_slice(&json)).unwrap(), Box::new(edit));
         }
     }
@@ -290,6 +292,6 @@ mod tests {
             let error = edit::deserialize(&mut serde_json::Deserializer::from_str(&json)).unwrap_err().to_string();
             assert!(error.contains(part) || part == "Mars" && error.contains("zone"), "{json}: {error}");
         }
-        assert!(seconds("x").unwrap_err().contains("from 60 to 31536000"));
+        assert!(parse_seconds("x").unwrap_err().contains("from 60 to 31536000"));
     }
 }

@@ -18,7 +18,7 @@ pub struct ChangeRow {
     /// How the file names it.
     pub id: String,
     /// What of it changes.
-    pub fields: Vec<FieldRow>,
+    pub fields: Vec<ChangedFieldRow>,
     /// Its UUID, if it has one by now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<Uuid>,
@@ -32,7 +32,7 @@ pub struct ChangeRow {
 
 /// A field that changes; secrets are masked.
 #[derive(Serialize, Deserialize)]
-pub struct FieldRow {
+pub struct ChangedFieldRow {
     /// Its key.
     pub name: String,
     /// Its value before; nothing: it had none, or its default.

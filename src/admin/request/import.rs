@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::staged::StagedCounts;
-use crate::import::staged::{StagedFlipRow, StagedPingRow, StagedRow};
+use crate::domain::import_item::ImportItemCounts;
+use crate::import::item_rows::{ImportFlipRow, ImportItemRow, ImportPingRow};
 
 /// What can be asked of imports.
 #[derive(Serialize, Deserialize)]
@@ -21,16 +21,16 @@ pub enum ImportRequest {
         /// Of which import.
         import: u64,
         /// Pings.
-        pings: Vec<StagedPingRow>,
+        pings: Vec<ImportPingRow>,
         /// Flips.
-        flips: Vec<StagedFlipRow>,
+        flips: Vec<ImportFlipRow>,
     },
     /// A ping with a body that is too long for a line: it came in parts before.
     LongPing {
         /// Of which import.
         import: u64,
         /// The ping, without its body.
-        ping: StagedPingRow,
+        ping: ImportPingRow,
         /// Bytes of the body.
         bytes: usize,
     },
@@ -39,7 +39,7 @@ pub enum ImportRequest {
         /// Of which import.
         import: u64,
         /// Which.
-        objects: Vec<StagedRow>,
+        objects: Vec<ImportItemRow>,
     },
     /// All of it is shown, or only looked at.
     Finish {
@@ -58,7 +58,7 @@ pub enum ImportRequest {
         #[serde(default)]
         signing: Option<String>,
         /// How much was handed over.
-        expected: CountsRow,
+        expected: ImportCountsRow,
         /// It takes the place of projects whose checks were pinged or changed here, too.
         replace: bool,
     },
@@ -80,7 +80,7 @@ pub enum ImportRequest {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "see `domain::staged::StagedCounts`")]
-pub struct CountsRow {
+pub struct ImportCountsRow {
     pub projects: u64,
     pub keys: u64,
     pub channels: u64,
@@ -91,16 +91,16 @@ pub struct CountsRow {
     pub flips: u64,
 }
 
-impl From<StagedCounts> for CountsRow {
-    fn from(counts: StagedCounts) -> Self {
-        let StagedCounts { projects, keys, channels, windows, checks, users, pings, flips } = counts;
+impl From<ImportItemCounts> for ImportCountsRow {
+    fn from(counts: ImportItemCounts) -> Self {
+        let ImportItemCounts { projects, keys, channels, windows, checks, users, pings, flips } = counts;
         Self { projects, keys, channels, windows, checks, users, pings, flips }
     }
 }
 
-impl From<CountsRow> for StagedCounts {
-    fn from(counts: CountsRow) -> Self {
-        let CountsRow { projects, keys, channels, windows, checks, users, pings, flips } = counts;
+impl From<ImportCountsRow> for ImportItemCounts {
+    fn from(counts: ImportCountsRow) -> Self {
+        let ImportCountsRow { projects, keys, channels, windows, checks, users, pings, flips } = counts;
         Self { projects, keys, channels, windows, checks, users, pings, flips }
     }
 }

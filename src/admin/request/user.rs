@@ -9,17 +9,17 @@ use crate::domain::user::{Membership, PasswordHash, UserName};
 /// What a user may do; projects by name or UUID.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Granted {
+pub enum GrantRow {
     /// Everything.
     Owner,
     /// This, in these projects.
-    Projects(Vec<GrantedProject>),
+    Projects(Vec<ProjectGrantRow>),
 }
 
 /// What a user may do in a project.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GrantedProject {
+pub struct ProjectGrantRow {
     /// Its name or UUID; in a list its name.
     pub project: String,
     /// What the user may do there.
@@ -30,14 +30,14 @@ pub struct GrantedProject {
 /// What is asked about one user.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum OfUser {
+pub enum UserAction {
     /// A change; what is `None` stays.
     Set {
         /// Its new name.
         #[serde(default, with = "form::optional_user_name")]
         name: Option<UserName>,
         /// What it may do.
-        grant: Option<Granted>,
+        grant: Option<GrantRow>,
         /// Whether it may sign in no more.
         disabled: Option<bool>,
     },
@@ -74,7 +74,7 @@ pub struct UserRow {
     /// Its name.
     pub name: String,
     /// What it may do.
-    pub grant: Granted,
+    pub grant: GrantRow,
     /// `active`, `invited` (it has no password yet) or `disabled`.
     pub status: String,
     /// Whether it is asked for a second factor beside its password.

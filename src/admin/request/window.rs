@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use super::check;
-use crate::domain::window::GivenTimes;
+use crate::domain::maintenance_window::WindowTimesInput;
 
 /// A maintenance window in a list.
 #[derive(Serialize, Deserialize)]
@@ -31,9 +31,9 @@ pub struct WindowRow {
     pub until: Option<String>,
 }
 
-/// [`GivenTimes`] in JSON.
+/// [`WindowTimesInput`] in JSON.
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "GivenTimes", deny_unknown_fields)]
+#[serde(remote = "WindowTimesInput", deny_unknown_fields)]
 pub(super) struct Times {
     #[serde(default)]
     from: Option<String>,
@@ -57,7 +57,7 @@ pub(super) mod name {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
-        check::name(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+        check::parse_name(&String::deserialize(from)?).map_err(serde::de::Error::custom)
     }
 }
 
@@ -71,6 +71,6 @@ pub(super) mod tags {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tags, D::Error> {
-        check::tags(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+        check::parse_tags(&String::deserialize(from)?).map_err(serde::de::Error::custom)
     }
 }

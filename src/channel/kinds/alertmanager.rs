@@ -2,54 +2,54 @@
 
 use serde_json::{Value, json};
 
-use crate::channel::alert::{Alert, Subject};
-use crate::channel::answer::Verdict;
-use crate::channel::kinds::Sender;
-use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::clean::one_line;
-use crate::channel::template::stamp;
-use crate::channel::words;
-use crate::domain::alert::Event;
+use crate::channel::alert::{Alert, AlertedCheck};
+use crate::channel::alert_text;
+use crate::channel::kinds::ChannelSender;
+use crate::channel::render::sanitize::to_one_line;
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::channel::template::format_timestamp;
+use crate::channel::transport_reply::Verdict;
+use crate::domain::alert::AlertEvent;
 use crate::domain::channel::ChannelSettings;
 use crate::domain::check::NameSet;
-use crate::domain::moment::Moment;
+use crate::domain::timestamp::Timestamp;
 
 /// Seconds for which an alert holds that is not sent again.
-const HOLDS: i64 = 300;
+const ALERT_LIFETIME_SECS: i64 = 300;
 
-pub(super) const ALERTMANAGER: Sender = Sender {
+pub(super) const ALERTMANAGER: ChannelSender = ChannelSender {
     name: "alertmanager",
     has_plain_form: false,
-    sustain: Some(request),
-    send: |call| request(call.settings, &[call.alert], call.attempt.at),
+    resend: Some(alerts_request),
+    send: |call| alerts_request(call.settings, &[call.alert], call.attempt.at),
     judge: |_, _, response, now| match response.status {
         // The valid ones may have been stored; the next minute sends all of them again.
-        400 => Verdict::LATER,
-        _ => response.usual(now),
+        400 => Verdict::RETRY_LATER,
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
 /// One request for several alerts, at most 500 as the receiver's limit on bodies goes; those about no check are left out.
-fn request(settings: &ChannelSettings, alerts: &[&Alert], now: Moment) -> Vec<Step> {
-    let of = |alert: &&Alert| alert.check.as_ref().map(|subject| one(settings, alert, subject, now));
+fn alerts_request(settings: &ChannelSettings, alerts: &[&Alert], now: Timestamp) -> Vec<SendStep> {
+    let of = |alert: &&Alert| alert.check.as_ref().map(|subject| alert_json(settings, alert, subject, now));
     let alerts: Vec<Value> = alerts.iter().filter_map(of).collect();
     if alerts.is_empty() {
         return Vec::new();
     }
     let url = format!("{}/api/v2/alerts", settings.get("url").unwrap_or_default().trim_end_matches('/'));
-    let request = Request::post(url).own();
+    let request = ChannelRequest::post(url).with_user_url();
     let request = match (settings.get("token"), settings.get("user"), settings.get("password")) {
-        (Some(token), ..) => request.bearer(token),
-        (None, Some(user), Some(password)) => request.basic(user, password),
+        (Some(token), ..) => request.with_bearer_token(token),
+        (None, Some(user), Some(password)) => request.with_basic_auth(user, password),
         _ => request,
     };
-    request.json(&Value::from(alerts)).step()
+    request.with_json(&Value::from(alerts)).into_steps()
 }
 
-fn one(settings: &ChannelSettings, alert: &Alert, subject: &Subject, now: Moment) -> Value {
+fn alert_json(settings: &ChannelSettings, alert: &Alert, subject: &AlertedCheck, now: Timestamp) -> Value {
     // As long as a downtime lasts, the receiver knows it by the names under which it was told.
-    let told = subject.facts.told_as.as_ref().map(|names| NameSet::clone(names).settings());
+    let told = subject.facts.alerted_names.as_ref().map(|names| NameSet::clone(names).into_settings());
     let check = told.as_ref().unwrap_or(&subject.facts.settings);
     let mut labels = serde_json::Map::new();
     let mut label = |name: String, value: String| {
@@ -59,9 +59,9 @@ fn one(settings: &ChannelSettings, alert: &Alert, subject: &Subject, now: Moment
         }
     };
     label("alertname".into(), "CheckDown".into());
-    label("check".into(), words::name(check));
+    label("check".into(), alert_text::check_display_name(check));
     label("slug".into(), check.slug.as_str().into());
-    label("project".into(), one_line(&subject.facts.project));
+    label("project".into(), to_one_line(&subject.facts.project));
     label("unique_key".into(), subject.facts.unique_key.to_string());
     for tag in check.tags.iter() {
         let name: String = tag.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
@@ -69,25 +69,25 @@ fn one(settings: &ChannelSettings, alert: &Alert, subject: &Subject, now: Moment
     }
     let own = settings.pairs().filter_map(|(key, value)| Some((key.strip_prefix("label.")?, value)));
     own.for_each(|(name, value)| label(name.to_owned(), value.to_owned()));
-    let is_over = matches!(alert.event, Event::Up | Event::Closed);
+    let is_over = matches!(alert.event, AlertEvent::Up | AlertEvent::Closed);
     let began = subject.downtime.map_or(alert.at, |(from, _)| from);
     // What is only tried ends within a minute.
     let ends = match alert.event {
         _ if is_over => now,
-        Event::Test => now.plus_secs(60),
-        _ => now.plus_secs(HOLDS),
+        AlertEvent::Test => now.plus_secs(60),
+        _ => now.plus_secs(ALERT_LIFETIME_SECS),
     };
     let mut alert_json = json!({
         "labels": labels,
         "annotations": { "summary": alert.title, "description": alert.lead },
-        "endsAt": stamp(ends),
+        "endsAt": format_timestamp(ends),
     });
     // A closed one began before; when, Alertmanager knows.
-    if alert.event != Event::Closed {
-        put(&mut alert_json, "startsAt", stamp(began.min(ends)).into());
+    if alert.event != AlertEvent::Closed {
+        insert_member(&mut alert_json, "startsAt", format_timestamp(began.min(ends)).into());
     }
     if let Some(link) = &alert.link {
-        put(&mut alert_json, "generatorURL", link.as_str().into());
+        insert_member(&mut alert_json, "generatorURL", link.as_str().into());
     }
     alert_json
 }

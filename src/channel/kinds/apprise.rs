@@ -2,45 +2,45 @@
 
 use serde_json::json;
 
-use crate::channel::alert::Severity;
-use crate::channel::answer::Verdict;
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, encoded, put};
-use crate::channel::render::{Dialect, Limit, Show, Unit};
+use crate::channel::alert::AlertSeverity;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections};
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member, percent_encode};
+use crate::channel::transport_reply::Verdict;
 
-pub(super) const APPRISE: Sender = Sender {
+pub(super) const APPRISE: ChannelSender = ChannelSender {
     name: "apprise",
-    pace: |_| pace(5, 1),
+    send_rate: |_| rate(5, 1),
     send,
     judge: |_, _, response, now| match response.status {
         // Nothing is configured under the key.
-        204 => Verdict::Closed,
+        204 => Verdict::ChannelUnusable,
         // Some of its targets failed. The others have it, and would have it twice.
         424 => Verdict::Delivered,
-        _ => response.usual(now),
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (alert, is_markdown) = (call.alert, call.settings.is_on("markdown"));
     let mut message = json!({
-        "title": call.title(Limit(250, Unit::Chars)),
-        "body": call.text(if is_markdown { Dialect::Markdown } else { Dialect::Plain }, Show::BELOW_TITLE, Limit(30_000, Unit::Bytes)),
+        "title": call.title(LengthLimit(250, LengthUnit::Chars)),
+        "body": call.text(if is_markdown { Dialect::Markdown } else { Dialect::Plain }, TextSections::BELOW_TITLE, LengthLimit(30_000, LengthUnit::Bytes)),
         "type": match alert.severity {
-            Severity::Bad => "failure",
-            Severity::Good => "success",
-            Severity::Warning => "warning",
-            Severity::Info => "info",
+            AlertSeverity::Critical => "failure",
+            AlertSeverity::Recovery => "success",
+            AlertSeverity::Warning => "warning",
+            AlertSeverity::Info => "info",
         },
         // Targets that know no Markdown get it as it is.
         "format": if is_markdown { "markdown" } else { "text" },
     });
     for key in ["tag", "urls"] {
         if let Some(value) = call.get(key) {
-            put(&mut message, key, value.into());
+            insert_member(&mut message, key, value.into());
         }
     }
-    let key = call.get("key").map_or_else(String::new, |key| format!("/{}", encoded(key, "")));
-    Request::post(format!("{}/notify{key}", call.base("url"))).own().slow().json(&message).step()
+    let key = call.get("key").map_or_else(String::new, |key| format!("/{}", percent_encode(key, "")));
+    ChannelRequest::post(format!("{}/notify{key}", call.base_url("url"))).with_user_url().allow_slow().with_json(&message).into_steps()
 }

@@ -1,19 +1,28 @@
 //! Calls that say what is down, by Twilio.
 
-use crate::channel::kinds::{Call, Sender, pace, twilio};
-use crate::channel::outgoing::Step;
-use crate::channel::render::{Dialect, Limit, Unit, cut};
-use crate::domain::alert::Event;
+use crate::channel::kinds::{ChannelSender, SendContext, rate, twilio};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, truncate_line};
+use crate::channel::send_step::SendStep;
+use crate::domain::alert::AlertEvent;
 
-pub(super) const CALL: Sender =
-    Sender { name: "call", pace: |_| pace(1, 10), send, judge: |_, _, response, now| twilio::judge(response, now), ..Sender::BASE };
+pub(super) const CALL: ChannelSender = ChannelSender {
+    name: "call",
+    send_rate: |_| rate(1, 10),
+    send,
+    judge: |_, _, response, now| twilio::judge(response, now),
+    ..ChannelSender::DEFAULTS
+};
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;
-    let title = cut(&alert.title, Limit(200, Unit::Chars));
+    let title = truncate_line(&alert.title, LengthLimit(200, LengthUnit::Chars));
     // The title of a test names neither channel nor project.
-    let text = if alert.event == Event::Test { format!("{title}. {}", cut(&alert.lead, Limit(400, Unit::Chars))) } else { title };
-    let said = Dialect::Html.escaped(text.trim_end_matches('.'));
+    let text = if alert.event == AlertEvent::Test {
+        format!("{title}. {}", truncate_line(&alert.lead, LengthLimit(400, LengthUnit::Chars)))
+    } else {
+        title
+    };
+    let said = Dialect::Html.escape(text.trim_end_matches('.'));
     let twiml = format!("<Response><Say>Hello. A message from overdue: {said}.</Say></Response>");
-    twilio::request(call, "Calls", &[("To", call.given("to")), ("From", call.given("from")), ("Twiml", &twiml)]).step()
+    twilio::twilio_request(call, "Calls", &[("To", call.required("to")), ("From", call.required("from")), ("Twiml", &twiml)]).into_steps()
 }

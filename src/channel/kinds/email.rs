@@ -1,26 +1,26 @@
 //! Mail: text and HTML, in one thread for each downtime.
 
 use crate::channel::alert::{Alert, CheckFacts};
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Mail, Step};
-use crate::channel::render::clean::one_line;
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::alert::Event;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::sanitize::to_one_line;
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channel::send_step::{AlertMail, SendStep};
+use crate::domain::alert::AlertEvent;
 
 /// Mails can be long; so much is more than anybody reads.
-const TEXT_LIMIT: Limit = Limit(60_000, Unit::Bytes);
+const TEXT_LIMIT: LengthLimit = LengthLimit(60_000, LengthUnit::Bytes);
 /// Characters of the job's output.
-const OUTPUT_CHARS: usize = 10_000;
+const MAX_OUTPUT_CHARS: usize = 10_000;
 /// Bytes of a mail that was the last ping and goes with the alert.
-const ATTACHED_BYTES: usize = 1_000_000;
+const MAX_ATTACHMENT_BYTES: usize = 1_000_000;
 /// Its header fields that go along. Others say to whom it went, and that address pings the check.
-const ATTACHED_FIELDS: [&str; 5] = ["from", "subject", "date", "mime-version", "content-"];
+const ATTACHED_HEADER_FIELDS: [&str; 5] = ["from", "subject", "date", "mime-version", "content-"];
 
-pub(super) const EMAIL: Sender = Sender { name: "email", pace: |_| pace(30, 2), send, ..Sender::BASE };
+pub(super) const EMAIL: ChannelSender = ChannelSender { name: "email", send_rate: |_| rate(30, 2), send, ..ChannelSender::DEFAULTS };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (alert, attempt) = (call.alert, call.attempt);
-    let show = Show { output: OUTPUT_CHARS, ..Show::ALL };
+    let show = TextSections { output: MAX_OUTPUT_CHARS, ..TextSections::ALL };
     let html = call.text(Dialect::Html, show, TEXT_LIMIT);
     let colour = alert.severity.colour();
     let html = format!(
@@ -28,24 +28,24 @@ fn send(call: &Call<'_>) -> Vec<Step> {
          #{colour:06x}; padding-left: 12px\">\n{html}\n</div>\n</body></html>\n"
     );
     let facts = alert.check.as_ref().map(|subject| &subject.facts).filter(|_| !alert.facts.is_empty() && !attempt.plain);
-    vec![Step::Mail(Box::new(Mail {
+    vec![SendStep::Mail(Box::new(AlertMail {
         to: call.settings.items("to").map(String::from).collect(),
         subject: subject(alert),
-        id: attempt.mail_id.clone(),
-        answers: attempt.mail_answers.clone(),
+        message_id: attempt.mail_id.clone(),
+        in_reply_to: attempt.mail_in_reply_to.clone(),
         date: attempt.at,
         headers: headers(call),
         text: call.text(Dialect::Plain, show, TEXT_LIMIT) + "\n",
         html,
-        attached: facts.and_then(mail_of_last_ping),
+        attachment: facts.and_then(last_ping_attachment),
     }))]
 }
 
 /// The mail that was the last ping, without the header fields that say to whom it went; none if an address that pings is left in it.
-fn mail_of_last_ping(facts: &CheckFacts) -> Option<Vec<u8>> {
+fn last_ping_attachment(facts: &CheckFacts) -> Option<Vec<u8>> {
     let ping = facts.last_ping.as_ref()?;
-    let read = ping.mail.as_ref().filter(|_| !ping.body.is_empty() && ping.body.len() <= ATTACHED_BYTES)?;
-    let mail = with_fields(&ping.body, &ATTACHED_FIELDS)?;
+    let read = ping.mail.as_ref().filter(|_| !ping.body.is_empty() && ping.body.len() <= MAX_ATTACHMENT_BYTES)?;
+    let mail = filter_header_fields(&ping.body, &ATTACHED_HEADER_FIELDS)?;
     let is_safe = |text: &str| facts.without_ping_addresses(text) == text;
     let all_safe = is_safe(&read.subject) && is_safe(&read.text) && is_safe(&String::from_utf8_lossy(&mail));
     all_safe.then_some(mail)
@@ -53,7 +53,7 @@ fn mail_of_last_ping(facts: &CheckFacts) -> Option<Vec<u8>> {
 
 /// A message with these header fields alone, names in lower case; a name that ends in a hyphen stands for all that begin so. `None`: it has
 /// no end of its header.
-fn with_fields(message: &[u8], names: &[&str]) -> Option<Vec<u8>> {
+fn filter_header_fields(message: &[u8], names: &[&str]) -> Option<Vec<u8>> {
     let mut kept = Vec::with_capacity(message.len());
     let (mut rest, mut keeps) = (message, false);
     loop {
@@ -80,23 +80,23 @@ fn with_fields(message: &[u8], names: &[&str]) -> Option<Vec<u8>> {
 fn subject(alert: &Alert) -> String {
     let name = alert.check.as_ref().map(|subject| subject.name.as_str());
     let subject = match (alert.event, name) {
-        (Event::Down, Some(name)) => format!("DOWN | {name}"),
-        (Event::Up, Some(name)) => format!("UP | {name}"),
+        (AlertEvent::Down, Some(name)) => format!("DOWN | {name}"),
+        (AlertEvent::Up, Some(name)) => format!("UP | {name}"),
         _ => alert.title.clone(),
     };
-    cut(&subject, Limit(200, Unit::Chars))
+    truncate_line(&subject, LengthLimit(200, LengthUnit::Chars))
 }
 
-fn headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
+fn headers(call: &SendContext<'_>) -> Vec<(&'static str, String)> {
     let (alert, attempt) = (call.alert, call.attempt);
     let mut headers = vec![("Auto-Submitted", "auto-generated".to_owned()), ("X-Auto-Response-Suppress", "All".to_owned())];
-    if alert.event == Event::Down {
+    if alert.event == AlertEvent::Down {
         headers.push(("Importance", "high".into()));
     }
     headers.push(("X-Overdue-Event", attempt.id.clone()));
-    let status = if matches!(alert.event, Event::Down | Event::Up) { alert.status() } else { alert.event.name() };
+    let status = if matches!(alert.event, AlertEvent::Down | AlertEvent::Up) { alert.status() } else { alert.event.name() };
     headers.push(("X-Overdue-Status", status.into()));
-    if let Some(link) = &attempt.unsubscribe {
+    if let Some(link) = &attempt.unsubscribe_url {
         headers.push(("List-Unsubscribe", format!("<{link}>")));
         if link.starts_with("https://") {
             // RFC 8058 knows no other scheme.
@@ -104,7 +104,7 @@ fn headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
         }
     }
     if let Some(subject) = &alert.check {
-        let project = one_line(&subject.facts.project);
+        let project = to_one_line(&subject.facts.project);
         let list: String = project.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
         headers.push(("List-Id", format!("<{list}.overdue>")));
         headers.push(("X-Overdue-Check", subject.facts.unique_key.to_string()));

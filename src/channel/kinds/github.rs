@@ -2,37 +2,42 @@
 
 use serde_json::json;
 
-use crate::channel::answer::{Response, Verdict};
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::moment::Moment;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep};
+use crate::channel::transport_reply::{ChannelResponse, Verdict};
+use crate::domain::timestamp::Timestamp;
 
-pub(super) const GITHUB: Sender =
-    Sender { name: "github", pace: |_| pace(5, 3), send, judge: |call, _, response, now| judge(call, response, now), ..Sender::BASE };
+pub(super) const GITHUB: ChannelSender = ChannelSender {
+    name: "github",
+    send_rate: |_| rate(5, 3),
+    send,
+    judge: |call, _, response, now| judge(call, response, now),
+    ..ChannelSender::DEFAULTS
+};
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let labels: Vec<_> = call.settings.items("labels").collect();
     let issue = json!({
-        "title": cut(&call.alert.title, Limit(250, Unit::Chars)),
-        "body": call.text(Dialect::Markdown, Show::BELOW_TITLE, Limit(60_000, Unit::Bytes)),
+        "title": truncate_line(&call.alert.title, LengthLimit(250, LengthUnit::Chars)),
+        "body": call.text(Dialect::Markdown, TextSections::BELOW_TITLE, LengthLimit(60_000, LengthUnit::Bytes)),
         "labels": labels,
     });
-    Request::post(format!("{}/repos/{}/issues", call.base("api"), call.given("repo")))
-        .bearer(call.given("token"))
-        .header("Accept", "application/vnd.github+json")
-        .header("X-GitHub-Api-Version", "2022-11-28")
-        .header("User-Agent", concat!("overdue/", env!("CARGO_PKG_VERSION")))
-        .json(&issue)
-        .step()
+    ChannelRequest::post(format!("{}/repos/{}/issues", call.base_url("api"), call.required("repo")))
+        .with_bearer_token(call.required("token"))
+        .with_header("Accept", "application/vnd.github+json")
+        .with_header("X-GitHub-Api-Version", "2022-11-28")
+        .with_header("User-Agent", concat!("overdue/", env!("CARGO_PKG_VERSION")))
+        .with_json(&issue)
+        .into_steps()
 }
 
-fn judge(call: &Call<'_>, response: &Response, now: Moment) -> Verdict {
+fn judge(call: &SendContext<'_>, response: &ChannelResponse, now: Timestamp) -> Verdict {
     let is_own = response.has_text_at("/message") && response.has_text_at("/documentation_url");
     match response.status {
-        401 | 404 | 410 if is_own => response.closed(call.attempt, now),
-        403 | 429 if response.header("retry-after").is_some() => response.later(now),
-        403 | 429 => response.later_at("x-ratelimit-reset", now),
-        _ => response.usual(now),
+        401 | 404 | 410 if is_own => response.unusable_if_persistent(call.attempt, now),
+        403 | 429 if response.header("retry-after").is_some() => response.retry_later(now),
+        403 | 429 => response.retry_at_header("x-ratelimit-reset", now),
+        _ => response.default_verdict(now),
     }
 }

@@ -2,35 +2,35 @@
 
 use serde_json::{Value, json};
 
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep};
 
-const TEXT_LIMIT: Limit = Limit(4_000, Unit::Bytes);
+const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
 
-pub(super) const GOOGLECHAT: Sender = Sender {
+pub(super) const GOOGLECHAT: ChannelSender = ChannelSender {
     name: "googlechat",
-    pace: |_| pace(1, 1),
+    send_rate: |_| rate(1, 1),
     send,
     judge: |call, _, response, now| match response.status {
-        403 | 404 if response.has_text_at("/error/status") => response.closed(call.attempt, now),
-        _ => response.usual(now),
+        403 | 404 if response.has_text_at("/error/status") => response.unusable_if_persistent(call.attempt, now),
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;
-    let title = call.title(Limit(200, Unit::Chars));
+    let title = call.title(LengthLimit(200, LengthUnit::Chars));
     // Its text paragraphs know the same few tags as Pushover, and lines that end as in plain text.
-    let show = Show { title: false, facts: false, link: false, ..Show::ALL };
+    let show = TextSections { title: false, facts: false, link: false, ..TextSections::ALL };
     let text = call.text(Dialect::Pushover, show, TEXT_LIMIT);
     let message = if call.attempt.plain {
-        json!({ "text": call.text(Dialect::Plain, Show::ALL, TEXT_LIMIT) })
+        json!({ "text": call.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT) })
     } else {
         let mut widgets = vec![json!({ "textParagraph": { "text": text } })];
         let fact = |label: &str, value: &str| {
-            let value = Dialect::Html.escaped(&cut(value, Limit(300, Unit::Chars)));
+            let value = Dialect::Html.escape(&truncate_line(value, LengthLimit(300, LengthUnit::Chars)));
             json!({ "decoratedText": { "topLabel": label, "text": value, "wrapText": true } })
         };
         widgets.extend(alert.facts.iter().map(|one| fact(one.label, &one.value)));
@@ -41,8 +41,8 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         let card = json!({ "header": { "title": title }, "sections": [{ "widgets": widgets }] });
         json!({ "fallbackText": title, "cardsV2": [{ "cardId": "alert", "card": card }] })
     };
-    let url = call.given("url");
+    let url = call.required("url");
     let separator = if url.contains('?') { '&' } else { '?' };
-    let thread = format!("threadKey={}&messageReplyOption=REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD", alert.incident(call.attempt));
-    Request::post(format!("{url}{separator}{thread}")).json(&message).step()
+    let thread = format!("threadKey={}&messageReplyOption=REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD", alert.incident_key(call.attempt));
+    ChannelRequest::post(format!("{url}{separator}{thread}")).with_json(&message).into_steps()
 }

@@ -2,25 +2,29 @@
 
 use serde_json::json;
 
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Dialect, Limit, Show, Unit};
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections};
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 
-pub(super) const GOTIFY: Sender = Sender { name: "gotify", pace: |_| pace(30, 2), send, ..Sender::BASE };
+pub(super) const GOTIFY: ChannelSender = ChannelSender { name: "gotify", send_rate: |_| rate(30, 2), send, ..ChannelSender::DEFAULTS };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let mut extras = json!({ "client::display": { "contentType": "text/markdown" } });
     if let Some(link) = &call.alert.link {
-        put(&mut extras, "client::notification", json!({ "click": { "url": link } }));
+        insert_member(&mut extras, "client::notification", json!({ "click": { "url": link } }));
     }
     let mut message = json!({
-        "title": call.title(Limit(250, Unit::Chars)),
-        "message": call.text(Dialect::Markdown, Show { link: false, ..Show::BELOW_TITLE }, Limit(10_000, Unit::Bytes)),
+        "title": call.title(LengthLimit(250, LengthUnit::Chars)),
+        "message": call.text(Dialect::Markdown, TextSections { link: false, ..TextSections::BELOW_TITLE }, LengthLimit(10_000, LengthUnit::Bytes)),
         "extras": extras,
     });
     if let Some(priority) = call.priority() {
-        put(&mut message, "priority", priority.into());
+        insert_member(&mut message, "priority", priority.into());
     }
     // A token in the URL would end in logs.
-    Request::post(format!("{}/message", call.base("url"))).own().header("X-Gotify-Key", call.given("token")).json(&message).step()
+    ChannelRequest::post(format!("{}/message", call.base_url("url")))
+        .with_user_url()
+        .with_header("X-Gotify-Key", call.required("token"))
+        .with_json(&message)
+        .into_steps()
 }

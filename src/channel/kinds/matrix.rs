@@ -3,62 +3,76 @@
 use serde_json::json;
 use std::time::Duration;
 
-use crate::channel::answer::{Response, Verdict, pause};
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Method, Request, Step, encoded, put};
-use crate::channel::render::{Dialect, Limit, Show, Unit};
-use crate::domain::moment::Moment;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections};
+use crate::channel::send_step::{ChannelRequest, RequestMethod, SendStep, insert_member, percent_encode};
+use crate::channel::transport_reply::{ChannelResponse, Verdict, retry_delay};
+use crate::domain::timestamp::Timestamp;
 
 /// An event has 65,536 bytes; the text is in it twice, and JSON may need more.
-const TEXT_LIMIT: Limit = Limit(12_000, Unit::Bytes);
+const TEXT_LIMIT: LengthLimit = LengthLimit(12_000, LengthUnit::Bytes);
 /// Joins the room; an alias is resolved by that.
-const JOIN: &str = "join";
+const JOIN_ROLE: &str = "join";
 /// Sends after joining.
-const JOINED: &str = "joined";
+const AFTER_JOIN_ROLE: &str = "joined";
 
-pub(super) const MATRIX: Sender = Sender { name: "matrix", pace: |_| pace(10, 5), send, judge, ..Sender::BASE };
+pub(super) const MATRIX: ChannelSender =
+    ChannelSender { name: "matrix", send_rate: |_| rate(10, 5), send, judge, ..ChannelSender::DEFAULTS };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
-    let room = call.given("room");
-    if room.starts_with('#') { join(call) } else { message(call, room, "") }
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let room = call.required("room");
+    if room.starts_with('#') { join_steps(call) } else { message_steps(call, room, "") }
 }
 
-fn join(call: &Call<'_>) -> Vec<Step> {
-    let room = encoded(call.given("room"), "");
-    let url = format!("{}/_matrix/client/v3/join/{room}", call.base("server"));
-    Request::post(url).own().bearer(call.given("token")).json(&json!({})).role(JOIN).step()
+fn join_steps(call: &SendContext<'_>) -> Vec<SendStep> {
+    let room = percent_encode(call.required("room"), "");
+    let url = format!("{}/_matrix/client/v3/join/{room}", call.base_url("server"));
+    ChannelRequest::post(url)
+        .with_user_url()
+        .with_bearer_token(call.required("token"))
+        .with_json(&json!({}))
+        .with_role(JOIN_ROLE)
+        .into_steps()
 }
 
-fn message(call: &Call<'_>, room: &str, role: &'static str) -> Vec<Step> {
-    let mut content = json!({ "msgtype": "m.text", "body": call.text(Dialect::Plain, Show::ALL, TEXT_LIMIT) });
+fn message_steps(call: &SendContext<'_>, room: &str, role: &'static str) -> Vec<SendStep> {
+    let mut content = json!({ "msgtype": "m.text", "body": call.text(Dialect::Plain, TextSections::ALL, TEXT_LIMIT) });
     if !call.attempt.plain {
-        put(&mut content, "format", "org.matrix.custom.html".into());
-        put(&mut content, "formatted_body", call.text(Dialect::Html, Show::ALL, TEXT_LIMIT).into());
+        insert_member(&mut content, "format", "org.matrix.custom.html".into());
+        insert_member(&mut content, "formatted_body", call.text(Dialect::Html, TextSections::ALL, TEXT_LIMIT).into());
     }
-    let path = format!("/_matrix/client/v3/rooms/{}/send/m.room.message/{}", encoded(room, ""), encoded(&transaction(call), ""));
-    let url = format!("{}{path}", call.base("server"));
-    Request::new(Method::Put, url).own().bearer(call.given("token")).json(&content).role(role).step()
+    let path =
+        format!("/_matrix/client/v3/rooms/{}/send/m.room.message/{}", percent_encode(room, ""), percent_encode(&transaction_id(call), ""));
+    let url = format!("{}{path}", call.base_url("server"));
+    ChannelRequest::new(RequestMethod::Put, url)
+        .with_user_url()
+        .with_bearer_token(call.required("token"))
+        .with_json(&content)
+        .with_role(role)
+        .into_steps()
 }
 
 /// The plainest form is another event than the one that was refused.
-fn transaction(call: &Call<'_>) -> String {
+fn transaction_id(call: &SendContext<'_>) -> String {
     let id = &call.attempt.id;
     if call.attempt.plain { format!("{id}-plain") } else { id.clone() }
 }
 
-fn judge(call: &Call<'_>, request: &Request, response: &Response, now: Moment) -> Verdict {
+fn judge(call: &SendContext<'_>, request: &ChannelRequest, response: &ChannelResponse, now: Timestamp) -> Verdict {
     match response.status {
-        200 if request.role == JOIN => match response.json_at("/room_id").as_str() {
-            Some(room) => Verdict::Then(message(call, room, JOINED)),
-            None => Verdict::LATER,
+        200 if request.role == JOIN_ROLE => match response.json_at("/room_id").as_str() {
+            Some(room) => Verdict::Continue(message_steps(call, room, AFTER_JOIN_ROLE)),
+            None => Verdict::RETRY_LATER,
         },
-        401 if response.json_at("/errcode") == "M_UNKNOWN_TOKEN" => Verdict::Closed,
+        401 if response.json_at("/errcode") == "M_UNKNOWN_TOKEN" => Verdict::ChannelUnusable,
         // It may have been invited and not have joined yet.
-        403 if request.role.is_empty() => Verdict::Then(join(call)),
-        429 => match response.json_at("/retry_after_ms").as_f64().and_then(|millis| pause(millis / 1_000.0)) {
-            Some(after) if response.header("retry-after").is_none() => Verdict::Later { after: Some(after.max(Duration::from_secs(1))) },
-            _ => response.later(now),
+        403 if request.role.is_empty() => Verdict::Continue(join_steps(call)),
+        429 => match response.json_at("/retry_after_ms").as_f64().and_then(|millis| retry_delay(millis / 1_000.0)) {
+            Some(after) if response.header("retry-after").is_none() => {
+                Verdict::RetryLater { after: Some(after.max(Duration::from_secs(1))) }
+            }
+            _ => response.retry_later(now),
         },
-        _ => response.usual(now),
+        _ => response.default_verdict(now),
     }
 }

@@ -1,18 +1,19 @@
 //! Mattermost: the same form as Slack's, with its own Markdown in it.
 
-use crate::channel::kinds::slack::attachment;
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Dialect, Limit, Unit};
+use crate::channel::kinds::slack::attachment_message;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit};
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 
-pub(super) const MATTERMOST: Sender = Sender { name: "mattermost", pace: |_| pace(5, 1), send, ..Sender::BASE };
+pub(super) const MATTERMOST: ChannelSender =
+    ChannelSender { name: "mattermost", send_rate: |_| rate(5, 1), send, ..ChannelSender::DEFAULTS };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
-    let mut message = attachment(call, Dialect::Mattermost, Limit(10_000, Unit::Chars));
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let mut message = attachment_message(call, Dialect::Mattermost, LengthLimit(10_000, LengthUnit::Chars));
     for key in ["channel", "username"] {
         if let Some(value) = call.get(key) {
-            put(&mut message, key, value.into());
+            insert_member(&mut message, key, value.into());
         }
     }
-    Request::post(call.given("url")).own().json(&message).step()
+    ChannelRequest::post(call.required("url")).with_user_url().with_json(&message).into_steps()
 }

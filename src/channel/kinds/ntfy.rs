@@ -2,60 +2,60 @@
 
 use serde_json::json;
 
-use crate::channel::answer::{Verdict, until};
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::moment::Moment;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::channel::transport_reply::{Verdict, delay_until};
+use crate::domain::timestamp::Timestamp;
 use std::time::Duration;
 
 /// What a longer message would become: an attachment (its limit is 4,096 bytes).
-const TEXT_LIMIT: Limit = Limit(3_800, Unit::Bytes);
+const TEXT_LIMIT: LengthLimit = LengthLimit(3_800, LengthUnit::Bytes);
 
-pub(super) const NTFY: Sender = Sender {
+pub(super) const NTFY: ChannelSender = ChannelSender {
     name: "ntfy",
-    pace: |_| pace(10, 6),
+    send_rate: |_| rate(10, 6),
     send,
     judge: |_, _, response, now| match response.status {
         // The quota of the day is used up. It begins anew at midnight, UTC.
-        429 if response.json_at("/code") == 42_908 => Verdict::Later { after: until(next_midnight(now), now) },
+        429 if response.json_at("/code") == 42_908 => Verdict::RetryLater { after: delay_until(next_midnight(now), now) },
         // There is no Retry-After.
-        429 if response.header("retry-after").is_none() => Verdict::Later { after: Some(Duration::from_secs(60)) },
-        _ => response.usual(now),
+        429 if response.header("retry-after").is_none() => Verdict::RetryLater { after: Some(Duration::from_secs(60)) },
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
-fn next_midnight(now: Moment) -> i64 {
+fn next_midnight(now: Timestamp) -> i64 {
     (now.secs().div_euclid(86_400) + 1) * 86_400
 }
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (alert, is_markdown) = (call.alert, call.settings.is_on("markdown"));
     let dialect = if is_markdown { Dialect::Markdown } else { Dialect::Plain };
     let mut message = json!({
-        "topic": call.given("topic"),
-        "title": cut(&alert.title, Limit(250, Unit::Bytes)),
-        "message": call.text(dialect, Show { link: false, ..Show::BELOW_TITLE }, TEXT_LIMIT),
+        "topic": call.required("topic"),
+        "title": truncate_line(&alert.title, LengthLimit(250, LengthUnit::Bytes)),
+        "message": call.text(dialect, TextSections { link: false, ..TextSections::BELOW_TITLE }, TEXT_LIMIT),
         "tags": [alert.severity.tag()],
         // A repeat takes the place of what is there (ntfy 2.16).
         "sequence_id": call.attempt.id,
     });
     if is_markdown {
-        put(&mut message, "markdown", true.into());
+        insert_member(&mut message, "markdown", true.into());
     }
     // Priority 0 sends nothing, but whoever tries the channel wants to see something.
     if let Some(priority) = call.priority().filter(|priority| *priority > 0) {
-        put(&mut message, "priority", priority.into());
+        insert_member(&mut message, "priority", priority.into());
     }
     if let Some(link) = &alert.link {
-        put(&mut message, "click", link.as_str().into());
+        insert_member(&mut message, "click", link.as_str().into());
     }
-    let request = Request::post(format!("{}/", call.base("url"))).own();
+    let request = ChannelRequest::post(format!("{}/", call.base_url("url"))).with_user_url();
     let request = match (call.get("token"), call.get("user"), call.get("password")) {
-        (Some(token), ..) => request.bearer(token),
-        (None, Some(user), Some(password)) => request.basic(user, password),
+        (Some(token), ..) => request.with_bearer_token(token),
+        (None, Some(user), Some(password)) => request.with_basic_auth(user, password),
         _ => request,
     };
-    request.json(&message).step()
+    request.with_json(&message).into_steps()
 }

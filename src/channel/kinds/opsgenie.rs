@@ -2,35 +2,36 @@
 
 use serde_json::json;
 
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
-use crate::channel::render::clean::one_line;
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::alert::Event;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::sanitize::to_one_line;
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep};
+use crate::domain::alert::AlertEvent;
 
-pub(super) const OPSGENIE: Sender = Sender { name: "opsgenie", pace: |_| pace(10, 1), send, ..Sender::BASE };
+pub(super) const OPSGENIE: ChannelSender = ChannelSender { name: "opsgenie", send_rate: |_| rate(10, 1), send, ..ChannelSender::DEFAULTS };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;
     let region = if call.get("region") == Some("eu") { ".eu" } else { "" };
-    let (url, alias) = (format!("https://api{region}.opsgenie.com/v2/alerts"), alert.incident(call.attempt));
-    let authorization = format!("GenieKey {}", call.given("key"));
-    let post = |url: String| Request::post(url).header("Authorization", &authorization);
+    let (url, alias) = (format!("https://api{region}.opsgenie.com/v2/alerts"), alert.incident_key(call.attempt));
+    let authorization = format!("GenieKey {}", call.required("key"));
+    let post = |url: String| ChannelRequest::post(url).with_header("Authorization", &authorization);
     let open = || {
-        let tags: Vec<_> = alert.check.iter().flat_map(|subject| subject.facts.settings.tags.iter()).take(20).map(one_line).collect();
-        post(url.clone()).json(&json!({
+        let tags: Vec<_> = alert.check.iter().flat_map(|subject| subject.facts.settings.tags.iter()).take(20).map(to_one_line).collect();
+        post(url.clone()).with_json(&json!({
             "alias": alias,
-            "message": cut(&alert.title, Limit(130, Unit::Chars)),
-            "description": call.text(Dialect::Plain, Show::BELOW_TITLE, Limit(15_000, Unit::Chars)),
+            "message": truncate_line(&alert.title, LengthLimit(130, LengthUnit::Chars)),
+            "description": call.text(Dialect::Plain, TextSections::BELOW_TITLE, LengthLimit(15_000, LengthUnit::Chars)),
             "source": "overdue",
-            "tags": tags.iter().map(|tag| cut(tag, Limit(50, Unit::Chars))).collect::<Vec<_>>(),
+            "tags": tags.iter().map(|tag| truncate_line(tag, LengthLimit(50, LengthUnit::Chars))).collect::<Vec<_>>(),
         }))
     };
-    let close = || post(format!("{url}/{alias}/close?identifierType=alias")).json(&json!({ "source": "overdue", "note": alert.title }));
+    let close =
+        || post(format!("{url}/{alias}/close?identifierType=alias")).with_json(&json!({ "source": "overdue", "note": alert.title }));
     match alert.event {
         // What is only tried must not stay open.
-        Event::Test => [open().step(), close().step()].concat(),
-        Event::Up | Event::Closed => close().step(),
-        _ => open().step(),
+        AlertEvent::Test => [open().into_steps(), close().into_steps()].concat(),
+        AlertEvent::Up | AlertEvent::Closed => close().into_steps(),
+        _ => open().into_steps(),
     }
 }

@@ -2,29 +2,30 @@
 
 use serde_json::{Value, json};
 
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::alert::Event;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep};
+use crate::domain::alert::AlertEvent;
 
-pub(super) const PAGERTREE: Sender = Sender { name: "pagertree", pace: |_| pace(10, 1), send, ..Sender::BASE };
+pub(super) const PAGERTREE: ChannelSender =
+    ChannelSender { name: "pagertree", send_rate: |_| rate(10, 1), send, ..ChannelSender::DEFAULTS };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (opens, closes) = match call.alert.event {
         // What is only tried must not stay open.
-        Event::Test => (true, true),
-        Event::Up | Event::Closed => (false, true),
+        AlertEvent::Test => (true, true),
+        AlertEvent::Up | AlertEvent::Closed => (false, true),
         _ => (true, false),
     };
-    let message = |is_open| Request::post(call.given("url")).json(&body(call, is_open)).step();
+    let message = |is_open| ChannelRequest::post(call.required("url")).with_json(&body(call, is_open)).into_steps();
     let steps = [(opens, true), (closes, false)].into_iter().filter(|(is_sent, _)| *is_sent);
     steps.flat_map(|(_, is_open)| message(is_open)).collect()
 }
 
-fn body(call: &Call<'_>, is_open: bool) -> Value {
+fn body(call: &SendContext<'_>, is_open: bool) -> Value {
     let alert = call.alert;
-    let (incident, title) = (alert.incident(call.attempt), cut(&alert.title, Limit(250, Unit::Chars)));
-    let description = call.text(Dialect::Plain, Show::BELOW_TITLE, Limit(15_000, Unit::Bytes));
+    let (incident, title) = (alert.incident_key(call.attempt), truncate_line(&alert.title, LengthLimit(250, LengthUnit::Chars)));
+    let description = call.text(Dialect::Plain, TextSections::BELOW_TITLE, LengthLimit(15_000, LengthUnit::Bytes));
     let tags: Vec<_> = alert.check.iter().flat_map(|subject| subject.facts.settings.tags.iter()).collect();
     if call.get("integration") == Some("healthchecks") {
         return json!({

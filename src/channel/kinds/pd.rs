@@ -3,59 +3,60 @@
 use serde_json::json;
 
 use crate::channel::alert::Alert;
-use crate::channel::answer::Verdict;
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Limit, Unit, cut, plainest};
-use crate::channel::template::{Values, stamp};
-use crate::domain::alert::Event;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{LengthLimit, LengthUnit, plain_summary, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::channel::template::{TemplateValues, format_timestamp};
+use crate::channel::transport_reply::Verdict;
+use crate::domain::alert::AlertEvent;
 
-pub(super) const PD: Sender = Sender {
+pub(super) const PD: ChannelSender = ChannelSender {
     name: "pd",
-    pace: |_| pace(20, 1),
+    send_rate: |_| rate(20, 1),
     send,
     judge: |_, _, response, now| match response.status {
         400 => Verdict::Unsendable,
-        _ => response.usual(now),
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let actions: &[&str] = match call.alert.event {
         // What is only tried must not stay open.
-        Event::Test => &["trigger", "resolve"],
-        Event::Up | Event::Closed => &["resolve"],
+        AlertEvent::Test => &["trigger", "resolve"],
+        AlertEvent::Up | AlertEvent::Closed => &["resolve"],
         _ => &["trigger"],
     };
-    actions.iter().flat_map(|action| event(call, action).step()).collect()
+    actions.iter().flat_map(|action| event_request(call, action).into_steps()).collect()
 }
 
-fn event(call: &Call<'_>, action: &str) -> Request {
-    let (alert, key) = (call.alert, call.alert.incident(call.attempt));
+fn event_request(call: &SendContext<'_>, action: &str) -> ChannelRequest {
+    let (alert, key) = (call.alert, call.alert.incident_key(call.attempt));
     // The plainest form has no details.
-    let summary = if call.attempt.plain { plainest(alert) } else { cut(&alert.title, Limit(1_024, Unit::Chars)) };
-    let details = if call.attempt.plain { json!({}) } else { details(call, alert) };
+    let summary =
+        if call.attempt.plain { plain_summary(alert) } else { truncate_line(&alert.title, LengthLimit(1_024, LengthUnit::Chars)) };
+    let details = if call.attempt.plain { json!({}) } else { custom_details(call, alert) };
     let region = if call.get("region") == Some("eu") { ".eu" } else { "" };
     if call.get("api") == Some("v1") {
         let url = format!("https://events{region}.pagerduty.com/generic/2010-04-15/create_event.json");
         let event = json!({
-            "service_key": call.given("key"), "incident_key": key, "event_type": action, "description": summary, "client": "overdue",
+            "service_key": call.required("key"), "incident_key": key, "event_type": action, "description": summary, "client": "overdue",
             "details": details,
         });
-        return Request::post(url).json(&event);
+        return ChannelRequest::post(url).with_json(&event);
     }
-    let mut event = json!({ "routing_key": call.given("key"), "event_action": action, "dedup_key": key, "client": "overdue" });
+    let mut event = json!({ "routing_key": call.required("key"), "event_action": action, "dedup_key": key, "client": "overdue" });
     if action == "trigger" {
         let subject = alert.check.as_ref();
-        put(
+        insert_member(
             &mut event,
             "payload",
             json!({
                 "summary": summary,
                 "source": if alert.host.is_empty() { "overdue" } else { &alert.host },
-                "severity": if alert.event == Event::Test { "info" } else { "critical" },
-                "timestamp": stamp(alert.at),
+                "severity": if alert.event == AlertEvent::Test { "info" } else { "critical" },
+                "timestamp": format_timestamp(alert.at),
                 "component": subject.map(|subject| subject.name.as_str()),
                 "group": subject.map(|subject| subject.facts.project.as_str()),
                 "class": alert.reason,
@@ -63,17 +64,17 @@ fn event(call: &Call<'_>, action: &str) -> Request {
             }),
         );
         if let Some(link) = &alert.link {
-            put(&mut event, "client_url", link.as_str().into());
-            put(&mut event, "links", json!([{ "href": link, "text": "Open the check" }]));
+            insert_member(&mut event, "client_url", link.as_str().into());
+            insert_member(&mut event, "links", json!([{ "href": link, "text": "Open the check" }]));
         }
     }
-    Request::post(format!("https://events{region}.pagerduty.com/v2/enqueue")).json(&event)
+    ChannelRequest::post(format!("https://events{region}.pagerduty.com/v2/enqueue")).with_json(&event)
 }
 
-fn details(call: &Call<'_>, alert: &Alert) -> serde_json::Value {
-    let mut details = Values::of(alert, call.attempt).map_or(json!({}), |values| values.event_json());
+fn custom_details(call: &SendContext<'_>, alert: &Alert) -> serde_json::Value {
+    let mut details = TemplateValues::for_alert(alert, call.attempt).map_or(json!({}), |values| values.event_json());
     if let Some(output) = &alert.output {
-        put(&mut details, "output", output.text.as_str().into());
+        insert_member(&mut details, "output", output.text.as_str().into());
     }
     details
 }

@@ -1,32 +1,32 @@
 //! Pushover.
 
-use crate::channel::answer::{Response, Verdict};
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::alert::Event;
-use crate::domain::moment::Moment;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep};
+use crate::channel::transport_reply::{ChannelResponse, Verdict};
+use crate::domain::alert::AlertEvent;
+use crate::domain::timestamp::Timestamp;
 
 /// The priority that asks again until somebody acknowledges.
-const EMERGENCY: i64 = 2;
+const EMERGENCY_PRIORITY: i64 = 2;
 /// Stops that asking. Whether it works or not, the message that follows is sent.
-const CANCEL: &str = "cancel";
+const CANCEL_ROLE: &str = "cancel";
 
-pub(super) const PO: Sender = Sender { name: "po", pace: |_| pace(6, 10), send, judge, ..Sender::BASE };
+pub(super) const PO: ChannelSender = ChannelSender { name: "po", send_rate: |_| rate(6, 10), send, judge, ..ChannelSender::DEFAULTS };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
-    let (alert, token) = (call.alert, call.given("token"));
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let (alert, token) = (call.alert, call.required("token"));
     // Priority -3 sends nothing, but whoever tries the channel wants to see something.
     let priority = call.priority().filter(|priority| *priority >= -2).unwrap_or_default();
-    let key = alert.incident(call.attempt);
-    let (title, at, number) = (call.title(Limit(250, Unit::Chars)), alert.at.secs().to_string(), priority.to_string());
+    let key = alert.incident_key(call.attempt);
+    let (title, at, number) = (call.title(LengthLimit(250, LengthUnit::Chars)), alert.at.secs().to_string(), priority.to_string());
     let dialect = if call.attempt.plain { Dialect::Plain } else { Dialect::Pushover };
-    let show = Show { title: false, link: false, ..Show::ALL };
-    let message = call.text(dialect, show, Limit(1_024, Unit::Chars));
-    let message = if message.is_empty() { cut(&alert.title, Limit(1_024, Unit::Chars)) } else { message };
+    let show = TextSections { title: false, link: false, ..TextSections::ALL };
+    let message = call.text(dialect, show, LengthLimit(1_024, LengthUnit::Chars));
+    let message = if message.is_empty() { truncate_line(&alert.title, LengthLimit(1_024, LengthUnit::Chars)) } else { message };
     let mut fields = vec![
         ("token", token),
-        ("user", call.given("user")),
+        ("user", call.required("user")),
         ("title", &title),
         ("message", &message),
         ("priority", &number),
@@ -41,26 +41,26 @@ fn send(call: &Call<'_>) -> Vec<Step> {
     if let Some(link) = alert.link.as_deref().filter(|link| link.len() <= 512) {
         fields.extend([("url", link), ("url_title", alert.link_text())]);
     }
-    if priority == EMERGENCY {
+    if priority == EMERGENCY_PRIORITY {
         fields.extend([("retry", "300"), ("expire", "10800")]);
     }
     let mut steps = Vec::new();
-    if alert.event == Event::Up && call.settings.number("priority") == Some(EMERGENCY) {
+    if alert.event == AlertEvent::Up && call.settings.number("priority") == Some(EMERGENCY_PRIORITY) {
         let url = format!("https://api.pushover.net/1/receipts/cancel_by_tag/{key}.json");
-        steps.extend(Request::post(url).form(&[("token", token)]).role(CANCEL).step());
+        steps.extend(ChannelRequest::post(url).with_form(&[("token", token)]).with_role(CANCEL_ROLE).into_steps());
     }
-    steps.extend(Request::post("https://api.pushover.net/1/messages.json").form(&fields).step());
+    steps.extend(ChannelRequest::post("https://api.pushover.net/1/messages.json").with_form(&fields).into_steps());
     steps
 }
 
-fn judge(_: &Call<'_>, request: &Request, response: &Response, now: Moment) -> Verdict {
+fn judge(_: &SendContext<'_>, request: &ChannelRequest, response: &ChannelResponse, now: Timestamp) -> Verdict {
     match response.status {
-        _ if request.role == CANCEL => Verdict::Delivered,
+        _ if request.role == CANCEL_ROLE => Verdict::Delivered,
         200 if response.json_at("/status") == 1 => Verdict::Delivered,
-        400 if response.json_at("/user") == "invalid" || response.json_at("/token") == "invalid" => Verdict::Closed,
+        400 if response.json_at("/user") == "invalid" || response.json_at("/token") == "invalid" => Verdict::ChannelUnusable,
         // The quota of the month.
-        429 => response.later_at("x-limit-app-reset", now),
-        200 => Verdict::LATER,
-        _ => response.usual(now),
+        429 => response.retry_at_header("x-limit-app-reset", now),
+        200 => Verdict::RETRY_LATER,
+        _ => response.default_verdict(now),
     }
 }

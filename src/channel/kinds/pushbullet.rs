@@ -2,34 +2,37 @@
 
 use serde_json::json;
 
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Dialect, Limit, Show, Unit};
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections};
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 
-pub(super) const PUSHBULLET: Sender = Sender {
+pub(super) const PUSHBULLET: ChannelSender = ChannelSender {
     name: "pushbullet",
-    pace: |_| pace(5, 10),
+    send_rate: |_| rate(5, 10),
     send,
     judge: |call, _, response, now| match response.status {
-        401 | 403 if response.has_text_at("/error/message") => response.closed(call.attempt, now),
-        429 => response.later_at("x-ratelimit-reset", now),
-        _ => response.usual(now),
+        401 | 403 if response.has_text_at("/error/message") => response.unusable_if_persistent(call.attempt, now),
+        429 => response.retry_at_header("x-ratelimit-reset", now),
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
-    let show = Show { title: false, link: false, ..Show::ALL };
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let show = TextSections { title: false, link: false, ..TextSections::ALL };
     let mut push = json!({
         "type": "note",
-        "title": call.title(Limit(250, Unit::Chars)),
-        "body": call.text(Dialect::Plain, show, Limit(4_000, Unit::Bytes)),
+        "title": call.title(LengthLimit(250, LengthUnit::Chars)),
+        "body": call.text(Dialect::Plain, show, LengthLimit(4_000, LengthUnit::Bytes)),
         // What is pushed twice under one name arrives once.
         "guid": call.attempt.id,
     });
     if let Some(link) = &call.alert.link {
-        put(&mut push, "type", "link".into());
-        put(&mut push, "url", link.as_str().into());
+        insert_member(&mut push, "type", "link".into());
+        insert_member(&mut push, "url", link.as_str().into());
     }
-    Request::post("https://api.pushbullet.com/v2/pushes").header("Access-Token", call.given("token")).json(&push).step()
+    ChannelRequest::post("https://api.pushbullet.com/v2/pushes")
+        .with_header("Access-Token", call.required("token"))
+        .with_json(&push)
+        .into_steps()
 }

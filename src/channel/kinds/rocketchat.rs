@@ -1,29 +1,29 @@
 //! Rocket.Chat: the same form as Slack's, with Markdown in it.
 
-use crate::channel::answer::Verdict;
-use crate::channel::kinds::slack::attachment;
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Dialect, Limit, Unit};
+use crate::channel::kinds::slack::attachment_message;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit};
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::channel::transport_reply::Verdict;
 
-pub(super) const ROCKETCHAT: Sender = Sender {
+pub(super) const ROCKETCHAT: ChannelSender = ChannelSender {
     name: "rocketchat",
-    pace: |_| pace(1, 1),
+    send_rate: |_| rate(1, 1),
     send,
     judge: |_, _, response, now| match response.status {
         // A webhook whose script refuses answers 200 as well.
         200 if response.json_at("/success") == false => Verdict::Unsendable,
-        429 => response.later_at("x-ratelimit-reset", now),
-        _ => response.usual(now),
+        429 => response.retry_at_header("x-ratelimit-reset", now),
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
-    let mut message = attachment(call, Dialect::RocketChat, Limit(1_000, Unit::Chars));
-    put(&mut message, "alias", "overdue".into());
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let mut message = attachment_message(call, Dialect::RocketChat, LengthLimit(1_000, LengthUnit::Chars));
+    insert_member(&mut message, "alias", "overdue".into());
     if let Some(channel) = call.get("channel") {
-        put(&mut message, "channel", channel.into());
+        insert_member(&mut message, "channel", channel.into());
     }
-    Request::post(call.given("url")).own().json(&message).step()
+    ChannelRequest::post(call.required("url")).with_user_url().with_json(&message).into_steps()
 }

@@ -1,25 +1,25 @@
 //! Commands on this machine.
 
-use crate::channel::kinds::{Call, Sender};
-use crate::channel::outgoing::{Shell, Step};
-use crate::channel::template::{Values, variable};
-use crate::domain::alert::Event;
-use crate::domain::flip::Cause;
+use crate::channel::kinds::{ChannelSender, SendContext};
+use crate::channel::send_step::{SendStep, ShellInvocation};
+use crate::channel::template::{TemplateValues, environment_value};
+use crate::domain::alert::AlertEvent;
+use crate::domain::flip::FlipCause;
 
-pub(super) const SHELL: Sender = Sender { name: "shell", has_plain_form: false, send, ..Sender::BASE };
+pub(super) const SHELL: ChannelSender = ChannelSender { name: "shell", has_plain_form: false, send, ..ChannelSender::DEFAULTS };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;
     let keys = if alert.is_up() { ["up-command", "down-command"] } else { ["down-command", "up-command"] };
-    let tried = if alert.event == Event::Test { 2 } else { 1 };
+    let tried = if alert.event == AlertEvent::Test { 2 } else { 1 };
     let command = keys.into_iter().take(tried).find_map(|key| call.get(key));
-    let (Some(command), Some(values)) = (command, Values::of(alert, call.attempt)) else { return Vec::new() };
+    let (Some(command), Some(values)) = (command, TemplateValues::for_alert(alert, call.attempt)) else { return Vec::new() };
     let subject = alert.check.as_ref();
     let exit = match subject.map(|subject| subject.cause) {
-        Some(Cause::Exit(status)) => status.to_string(),
+        Some(FlipCause::ExitStatus(status)) => status.to_string(),
         _ => String::new(),
     };
-    let setting = |get: fn(&crate::domain::check::Settings) -> &str| {
+    let setting = |get: fn(&crate::domain::check::CheckSettings) -> &str| {
         subject.map(|subject| get(&subject.facts.settings).to_owned()).unwrap_or_default()
     };
     let variables = [
@@ -35,13 +35,13 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         ("DOWNTIME", values.downtime_seconds().to_string()),
         ("TITLE", alert.title.clone()),
         ("TEXT", alert.lead.clone()),
-        ("POSSIBLE_DUPLICATE", call.attempt.doubtful.to_string()),
+        ("POSSIBLE_DUPLICATE", call.attempt.may_be_duplicate.to_string()),
     ];
-    let own = variables.into_iter().map(|(name, value)| (format!("OVERDUE_ALERT_{name}"), variable(&value)));
-    vec![Step::Command(Shell {
+    let own = variables.into_iter().map(|(name, value)| (format!("OVERDUE_ALERT_{name}"), environment_value(&value)));
+    vec![SendStep::Command(ShellInvocation {
         // Nothing is filled in: a name or a tag would be parsed by the shell, and whoever names a check could run commands.
         command: command.to_owned(),
-        environment: values.variables().chain(own).collect(),
+        environment: values.environment_variables().chain(own).collect(),
         input: values.event_json().to_string().into_bytes(),
     })]
 }

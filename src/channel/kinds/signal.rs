@@ -2,24 +2,35 @@
 
 use serde_json::{Value, json};
 
-use crate::channel::answer::{Response, Verdict, pause};
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{self, Dialect, Limit, Show, Unit};
-use crate::domain::moment::Moment;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{self, Dialect, LengthLimit, LengthUnit, TextSections};
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::channel::transport_reply::{ChannelResponse, Verdict, retry_delay};
+use crate::domain::timestamp::Timestamp;
 
 /// What a longer message would become: an attachment.
-const TEXT_LIMIT: Limit = Limit(1_900, Unit::Bytes);
+const TEXT_LIMIT: LengthLimit = LengthLimit(1_900, LengthUnit::Bytes);
 const HOUR: f64 = 3_600.0;
 
-pub(super) const SIGNAL: Sender = Sender { name: "signal", pace: |_| pace(6, 10), send, judge, ..Sender::BASE };
+pub(super) const SIGNAL: ChannelSender =
+    ChannelSender { name: "signal", send_rate: |_| rate(6, 10), send, judge, ..ChannelSender::DEFAULTS };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
-    let rendered = render::text_styled(call.alert, call.attempt, Dialect::Signal, Show { output: 800, ..Show::ALL }, TEXT_LIMIT);
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let rendered = render::render_styled_text(
+        call.alert,
+        call.attempt,
+        Dialect::Signal,
+        TextSections { output: 800, ..TextSections::ALL },
+        TEXT_LIMIT,
+    );
     let to: Vec<_> = call.settings.items("to").collect();
     if call.get("api") == Some("rest") {
         let message = json!({ "message": rendered.text, "number": call.get("account"), "recipients": to });
-        return Request::post(format!("{}/v2/send", call.base("url"))).own().slow().json(&message).step();
+        return ChannelRequest::post(format!("{}/v2/send", call.base_url("url")))
+            .with_user_url()
+            .allow_slow()
+            .with_json(&message)
+            .into_steps();
     }
     let is_number = |to: &str| to.starts_with('+') || to.starts_with("u:");
     let groups: Vec<_> = to.iter().filter(|to| !is_number(to)).collect();
@@ -27,35 +38,35 @@ fn send(call: &Call<'_>) -> Vec<Step> {
     let styles: Vec<_> = rendered.styles.iter().map(|style| format!("{}:{}:{}", style.start, style.length, style.name)).collect();
     let mut params = json!({ "message": rendered.text, "textStyle": styles });
     if let Some(account) = call.get("account") {
-        put(&mut params, "account", account.into());
+        insert_member(&mut params, "account", account.into());
     }
     if !people.is_empty() {
-        put(&mut params, "recipient", json!(people));
+        insert_member(&mut params, "recipient", json!(people));
     }
     if !groups.is_empty() {
-        put(&mut params, "groupId", json!(groups));
+        insert_member(&mut params, "groupId", json!(groups));
     }
     let request = json!({ "jsonrpc": "2.0", "method": "send", "id": call.attempt.id, "params": params });
-    Request::post(format!("{}/api/v1/rpc", call.base("url"))).own().slow().json(&request).step()
+    ChannelRequest::post(format!("{}/api/v1/rpc", call.base_url("url"))).with_user_url().allow_slow().with_json(&request).into_steps()
 }
 
-fn judge(call: &Call<'_>, _: &Request, response: &Response, now: Moment) -> Verdict {
+fn judge(call: &SendContext<'_>, _: &ChannelRequest, response: &ChannelResponse, now: Timestamp) -> Verdict {
     if call.get("api") == Some("rest") || response.status != 200 {
-        return response.usual(now);
+        return response.default_verdict(now);
     }
     if response.json_at("/error").is_null() {
         let nobody = is_unregistered(&response.json_at("/result/results"));
-        return if nobody { Verdict::Closed } else { Verdict::Delivered };
+        return if nobody { Verdict::ChannelUnusable } else { Verdict::Delivered };
     }
     match response.json_at("/error/code").as_i64() {
         Some(-5) => {
             let seconds = response.json_at("/error/data/response/results/0/retryAfterSeconds").as_f64();
-            Verdict::Later { after: pause(seconds.unwrap_or(HOUR)) }
+            Verdict::RetryLater { after: retry_delay(seconds.unwrap_or(HOUR)) }
         }
-        Some(-4 | -6) => Verdict::Closed,
-        Some(-1) if is_unregistered(&response.json_at("/error/data/response/results")) => Verdict::Closed,
+        Some(-4 | -6) => Verdict::ChannelUnusable,
+        Some(-1) if is_unregistered(&response.json_at("/error/data/response/results")) => Verdict::ChannelUnusable,
         Some(-1) => Verdict::Unsendable,
-        _ => Verdict::LATER,
+        _ => Verdict::RETRY_LATER,
     }
 }
 

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut, output, without_mentions};
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, disarm_mentions, render_output, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 
 /// What Slack says of a webhook that takes nothing any more.
-const CLOSED: [&str; 9] = [
+const UNUSABLE_WEBHOOK_ERRORS: [&str; 9] = [
     "action_prohibited",
     "channel_is_archived",
     "channel_not_found",
@@ -19,46 +19,48 @@ const CLOSED: [&str; 9] = [
     "team_disabled",
 ];
 
-pub(super) const SLACK: Sender = Sender {
+pub(super) const SLACK: ChannelSender = ChannelSender {
     name: "slack",
-    pace: |_| pace(1, 1),
+    send_rate: |_| rate(1, 1),
     send,
     judge: |call, _, response, now| match response.status {
-        400 | 403 | 404 | 410 if CLOSED.contains(&response.text().trim()) => response.closed(call.attempt, now),
-        _ => response.usual(now),
+        400 | 403 | 404 | 410 if UNUSABLE_WEBHOOK_ERRORS.contains(&response.text().trim()) => {
+            response.unusable_if_persistent(call.attempt, now)
+        }
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
-    let mut message = attachment(call, Dialect::Slack, Limit(3_000, Unit::Chars));
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let mut message = attachment_message(call, Dialect::Slack, LengthLimit(3_000, LengthUnit::Chars));
     if let Some(username) = call.get("username") {
-        put(&mut message, "username", username.into());
+        insert_member(&mut message, "username", username.into());
     }
-    Request::post(call.given("url")).json(&message).step()
+    ChannelRequest::post(call.required("url")).with_json(&message).into_steps()
 }
 
 /// The message as Slack and those that took its form over have it.
-pub(super) fn attachment(call: &Call<'_>, dialect: Dialect, limit: Limit) -> Value {
+pub(super) fn attachment_message(call: &SendContext<'_>, dialect: Dialect, limit: LengthLimit) -> Value {
     let alert = call.alert;
     // Slack has no escape for its marks. So it is to read none in what others have written, but in the block of the output alone.
     let is_slack = dialect == Dialect::Slack;
-    let show = Show { title: false, facts: false, link: false, output: if is_slack { 0 } else { Show::ALL.output } };
+    let show = TextSections { title: false, facts: false, link: false, output: if is_slack { 0 } else { TextSections::ALL.output } };
     if call.attempt.plain {
         let mut message = json!({ "text": call.text(dialect, show, limit) });
         if is_slack {
-            put(&mut message, "mrkdwn", false.into());
+            insert_member(&mut message, "mrkdwn", false.into());
         }
         return message;
     }
     let field = |label: &str, value: &str| {
-        let value = cut(value, Limit(200, Unit::Chars));
-        json!({ "title": label, "value": dialect.escaped(&value), "short": value.chars().count() <= 40 })
+        let value = truncate_line(value, LengthLimit(200, LengthUnit::Chars));
+        json!({ "title": label, "value": dialect.escape(&value), "short": value.chars().count() <= 40 })
     };
     let fields: Vec<Value> = alert.facts.iter().map(|fact| field(fact.label, &fact.value)).collect();
-    let title = call.title(Limit(1_000, Unit::Chars));
+    let title = call.title(LengthLimit(1_000, LengthUnit::Chars));
     // Rocket.Chat shows titles as they are.
-    let written = if dialect == Dialect::RocketChat { without_mentions(&title) } else { dialect.escaped(&title) };
+    let written = if dialect == Dialect::RocketChat { disarm_mentions(&title) } else { dialect.escape(&title) };
     let marked: &[&str] = if is_slack { &[] } else { &["text", "fields"] };
     let colour = format!("#{:06x}", alert.severity.colour());
     let mut attachment = json!({
@@ -71,9 +73,9 @@ pub(super) fn attachment(call: &Call<'_>, dialect: Dialect, limit: Limit) -> Val
         "fields": fields,
     });
     if let Some(link) = &alert.link {
-        put(&mut attachment, "title_link", link.as_str().into());
+        insert_member(&mut attachment, "title_link", link.as_str().into());
     }
-    let block = output(alert, dialect, limit)
+    let block = render_output(alert, dialect, limit)
         .filter(|_| is_slack)
         .map(|(label, block)| json!({ "fallback": label, "color": colour, "title": label, "text": block, "mrkdwn_in": ["text"] }));
     let attachments: Vec<_> = [Some(attachment), block].into_iter().flatten().collect();

@@ -1,13 +1,13 @@
 //! Text messages, by Twilio.
 
-use crate::channel::kinds::{Call, Sender, pace, twilio};
-use crate::channel::outgoing::Step;
-use crate::channel::render::clean::one_line;
-use crate::channel::render::{Limit, Unit, cut, plainest};
-use crate::channel::words::repeat_mark;
+use crate::channel::alert_text::duplicate_note;
+use crate::channel::kinds::{ChannelSender, SendContext, rate, twilio};
+use crate::channel::render::sanitize::to_one_line;
+use crate::channel::render::{LengthLimit, LengthUnit, plain_summary, truncate_line};
+use crate::channel::send_step::SendStep;
 
 /// Returns the length of a text in GSM-7, where some characters of ASCII count twice; `None`: it has others.
-fn septets(text: &str) -> Option<usize> {
+fn gsm7_length(text: &str) -> Option<usize> {
     let length = |c: char| match c {
         '[' | ']' | '{' | '}' | '\\' | '^' | '~' | '|' => Some(2),
         c if c.is_ascii() && c != '`' && !c.is_ascii_control() => Some(1),
@@ -17,18 +17,27 @@ fn septets(text: &str) -> Option<usize> {
 }
 
 /// Two segments: of 153 characters where all are in the small alphabet, else of 67.
-const LIMITS: [usize; 2] = [306, 134];
+const MAX_LENGTHS: [usize; 2] = [306, 134];
 
-pub(super) const SMS: Sender =
-    Sender { name: "sms", pace: |_| pace(1, 1), send, judge: |_, _, response, now| twilio::judge(response, now), ..Sender::BASE };
+pub(super) const SMS: ChannelSender = ChannelSender {
+    name: "sms",
+    send_rate: |_| rate(1, 1),
+    send,
+    judge: |_, _, response, now| twilio::judge(response, now),
+    ..ChannelSender::DEFAULTS
+};
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (alert, attempt) = (call.alert, call.attempt);
-    let mark = repeat_mark(attempt).map_or_else(String::new, |_| "Repeat? ".into());
-    let text = if attempt.plain { plainest(alert) } else { format!("{mark}{}", alert.short) };
+    let mark = duplicate_note(attempt).map_or_else(String::new, |_| "Repeat? ".into());
+    let text = if attempt.plain { plain_summary(alert) } else { format!("{mark}{}", alert.short) };
     // The small alphabet has no backtick, and one would halve the room for all.
-    let text = one_line(&text).replace('`', "'");
-    let [narrow, wide] = LIMITS;
-    let text = if septets(&text).is_some_and(|septets| septets <= narrow) { text } else { cut(&text, Limit(wide, Unit::Utf16)) };
-    twilio::request(call, "Messages", &[("To", call.given("to")), twilio::sender(call), ("Body", &text)]).step()
+    let text = to_one_line(&text).replace('`', "'");
+    let [narrow, wide] = MAX_LENGTHS;
+    let text = if gsm7_length(&text).is_some_and(|septets| septets <= narrow) {
+        text
+    } else {
+        truncate_line(&text, LengthLimit(wide, LengthUnit::Utf16))
+    };
+    twilio::twilio_request(call, "Messages", &[("To", call.required("to")), twilio::sender_field(call), ("Body", &text)]).into_steps()
 }

@@ -2,50 +2,53 @@
 
 use serde_json::{Value, json};
 
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::alert::Event;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
+use crate::domain::alert::AlertEvent;
 
-pub(super) const SPIKE: Sender = Sender { name: "spike", pace: |_| pace(10, 1), send, ..Sender::BASE };
+pub(super) const SPIKE: ChannelSender = ChannelSender { name: "spike", send_rate: |_| rate(10, 1), send, ..ChannelSender::DEFAULTS };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (opens, closes) = match call.alert.event {
         // What is only tried must not stay open.
-        Event::Test => (true, true),
-        Event::Up | Event::Closed => (false, true),
+        AlertEvent::Test => (true, true),
+        AlertEvent::Up | AlertEvent::Closed => (false, true),
         _ => (true, false),
     };
-    let message = |is_open| Request::post(call.given("url")).json(&body(call, is_open)).step();
+    let message = |is_open| ChannelRequest::post(call.required("url")).with_json(&body(call, is_open)).into_steps();
     let steps = [(opens, true), (closes, false)].into_iter().filter(|(is_sent, _)| *is_sent);
     steps.flat_map(|(_, is_open)| message(is_open)).collect()
 }
 
-fn body(call: &Call<'_>, is_open: bool) -> Value {
+fn body(call: &SendContext<'_>, is_open: bool) -> Value {
     let is_ours = call.get("integration") != Some("healthchecks");
-    let text = call.text(Dialect::Plain, Show { title: is_ours, ..Show::ALL }, Limit(10_000, Unit::Bytes));
+    let text = call.text(Dialect::Plain, TextSections { title: is_ours, ..TextSections::ALL }, LengthLimit(10_000, LengthUnit::Bytes));
     if !is_ours {
         return json!({
-            "check_id": call.alert.incident(call.attempt),
-            "title": cut(&call.alert.title, Limit(250, Unit::Chars)),
+            "check_id": call.alert.incident_key(call.attempt),
+            "title": truncate_line(&call.alert.title, LengthLimit(250, LengthUnit::Chars)),
             "message": text,
             "status": if is_open { "down" } else { "up" },
         });
     }
-    let mut body = json!({ "title": title(call), "body": text });
+    let mut body = json!({ "title": incident_title(call), "body": text });
     if !is_open {
-        put(&mut body, "status", "resolve".into());
+        insert_member(&mut body, "status", "resolve".into());
     }
     body
 }
 
 /// The title, which is what Spike.sh knows an incident by: the same when it ends, and of no other check, whatever that is called.
-fn title(call: &Call<'_>) -> String {
-    let incident = call.alert.incident(call.attempt);
-    let Some(subject) = call.alert.check.as_ref().filter(|_| call.alert.event != Event::Test) else {
+fn incident_title(call: &SendContext<'_>) -> String {
+    let incident = call.alert.incident_key(call.attempt);
+    let Some(subject) = call.alert.check.as_ref().filter(|_| call.alert.event != AlertEvent::Test) else {
         return format!("Test from overdue ({incident})");
     };
-    let (name, project) = (cut(&subject.name, Limit(150, Unit::Chars)), cut(&subject.facts.project, Limit(50, Unit::Chars)));
+    let (name, project) = (
+        truncate_line(&subject.name, LengthLimit(150, LengthUnit::Chars)),
+        truncate_line(&subject.facts.project, LengthLimit(50, LengthUnit::Chars)),
+    );
     let short: String = incident.chars().take(8).collect();
     format!("{name} is down ({project}, {short})")
 }

@@ -1,33 +1,38 @@
 //! Trello: a card for each downtime.
 
-use crate::channel::answer::Response;
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep};
+use crate::channel::transport_reply::ChannelResponse;
 
-pub(super) const TRELLO: Sender = Sender {
+pub(super) const TRELLO: ChannelSender = ChannelSender {
     name: "trello",
-    pace: |_| pace(10, 1),
+    send_rate: |_| rate(10, 1),
     send,
     judge: |call, _, response, now| match response.status {
-        401 | 404 if is_own(response) => response.closed(call.attempt, now),
-        _ => response.usual(now),
+        401 | 404 if is_trello_error(response) => response.unusable_if_persistent(call.attempt, now),
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
 /// Whether Trello itself refuses key, token or list: it answers with a few words, or with JSON.
-fn is_own(response: &Response) -> bool {
+fn is_trello_error(response: &ChannelResponse) -> bool {
     const BEGINNINGS: [&str; 5] = ["invalid ", "expired ", "unauthorized ", "the requested resource was not found", "model not found"];
     let text = response.text().trim().to_ascii_lowercase();
     BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) || response.has_text_at("/message")
 }
 
-fn send(call: &Call<'_>) -> Vec<Step> {
-    let name = cut(&call.alert.title, Limit(500, Unit::Chars));
-    let text = call.text(Dialect::Markdown, Show::BELOW_TITLE, Limit(10_000, Unit::Chars));
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
+    let name = truncate_line(&call.alert.title, LengthLimit(500, LengthUnit::Chars));
+    let text = call.text(Dialect::Markdown, TextSections::BELOW_TITLE, LengthLimit(10_000, LengthUnit::Chars));
     // Key and token in the body: in the URL they would end in logs.
-    let fields =
-        [("idList", call.given("list")), ("name", &name), ("desc", &text), ("key", call.given("key")), ("token", call.given("token"))];
-    Request::post("https://api.trello.com/1/cards").form(&fields).step()
+    let fields = [
+        ("idList", call.required("list")),
+        ("name", &name),
+        ("desc", &text),
+        ("key", call.required("key")),
+        ("token", call.required("token")),
+    ];
+    ChannelRequest::post("https://api.trello.com/1/cards").with_form(&fields).into_steps()
 }

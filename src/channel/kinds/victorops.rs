@@ -2,38 +2,38 @@
 
 use serde_json::json;
 
-use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::alert::Event;
+use crate::channel::kinds::{ChannelSender, SendContext, rate};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
+use crate::channel::send_step::{ChannelRequest, SendStep};
+use crate::domain::alert::AlertEvent;
 
-pub(super) const VICTOROPS: Sender = Sender {
+pub(super) const VICTOROPS: ChannelSender = ChannelSender {
     name: "victorops",
-    pace: |_| pace(10, 1),
+    send_rate: |_| rate(10, 1),
     send,
     judge: |call, _, response, now| match response.status {
-        404 if response.has_text_at("/result") => response.closed(call.attempt, now),
-        _ => response.usual(now),
+        404 if response.has_text_at("/result") => response.unusable_if_persistent(call.attempt, now),
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;
     let types: &[&str] = match alert.event {
         // What is only tried must not stay open.
-        Event::Test => &["CRITICAL", "RECOVERY"],
-        Event::Up | Event::Closed => &["RECOVERY"],
+        AlertEvent::Test => &["CRITICAL", "RECOVERY"],
+        AlertEvent::Up | AlertEvent::Closed => &["RECOVERY"],
         _ => &["CRITICAL"],
     };
     let message = |message_type: &&str| {
-        Request::post(call.given("url")).json(&json!({
-            "entity_id": alert.incident(call.attempt),
+        ChannelRequest::post(call.required("url")).with_json(&json!({
+            "entity_id": alert.incident_key(call.attempt),
             "message_type": message_type,
-            "entity_display_name": cut(&alert.title, Limit(250, Unit::Chars)),
-            "state_message": call.text(Dialect::Plain, Show::BELOW_TITLE, Limit(15_000, Unit::Bytes)),
+            "entity_display_name": truncate_line(&alert.title, LengthLimit(250, LengthUnit::Chars)),
+            "state_message": call.text(Dialect::Plain, TextSections::BELOW_TITLE, LengthLimit(15_000, LengthUnit::Bytes)),
             "monitoring_tool": "overdue",
         }))
     };
-    types.iter().flat_map(|one| message(one).step()).collect()
+    types.iter().flat_map(|one| message(one).into_steps()).collect()
 }

@@ -5,56 +5,58 @@ use base64::prelude::BASE64_STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use crate::channel::answer::Verdict;
-use crate::channel::kinds::{Call, Sender};
-use crate::channel::outgoing::{Method, Request, Step};
-use crate::channel::template::{Place, TooLong, Values};
-use crate::domain::alert::Event;
+use crate::channel::kinds::{ChannelSender, SendContext};
+use crate::channel::send_step::{ChannelRequest, RequestMethod, SendStep};
+use crate::channel::template::{TemplateTarget, TemplateTooLong, TemplateValues};
+use crate::channel::transport_reply::Verdict;
+use crate::domain::alert::AlertEvent;
 
-pub(super) const WEBHOOK: Sender = Sender {
+pub(super) const WEBHOOK: ChannelSender = ChannelSender {
     name: "webhook",
     has_plain_form: false,
     send,
     judge: |_, _, response, now| match response.status {
-        410 => Verdict::Closed,
-        _ => response.usual(now),
+        410 => Verdict::ChannelUnusable,
+        _ => response.default_verdict(now),
     },
-    ..Sender::BASE
+    ..ChannelSender::DEFAULTS
 };
 
-fn send(call: &Call<'_>) -> Vec<Step> {
+fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (alert, attempt) = (call.alert, call.attempt);
-    let Some(values) = Values::of(alert, attempt) else { return Vec::new() };
+    let Some(values) = TemplateValues::for_alert(alert, attempt) else { return Vec::new() };
     // Whoever tries a channel that tells only one way gets that.
     let ways = if alert.is_up() { ["up", "down"] } else { ["down", "up"] };
-    let tried = if alert.event == Event::Test { 2 } else { 1 };
+    let tried = if alert.event == AlertEvent::Test { 2 } else { 1 };
     let mut urls = ways.into_iter().take(tried).filter_map(|way| Some((call.get(&format!("{way}-url"))?, way)));
     let Some((url, way)) = urls.next() else { return Vec::new() };
-    filled(call, (url, way), &values).map_or_else(|reason| vec![Step::Unsendable(reason)], Request::step)
+    filled_request(call, (url, way), &values).map_or_else(|reason| vec![SendStep::Unsendable(reason)], ChannelRequest::into_steps)
 }
 
 /// The request with all placeholders filled in; the error says which template comes to too much.
-fn filled(call: &Call<'_>, (url, way): (&str, &str), values: &Values<'_>) -> Result<Request, String> {
+fn filled_request(call: &SendContext<'_>, (url, way): (&str, &str), values: &TemplateValues<'_>) -> Result<ChannelRequest, String> {
     let own = |key: &str| call.get(&format!("{way}-{key}")).or(call.get(key));
     let method = match own("method") {
-        Some("POST") => Method::Post,
-        Some("PUT") => Method::Put,
-        _ => Method::Get,
+        Some("POST") => RequestMethod::Post,
+        Some("PUT") => RequestMethod::Put,
+        _ => RequestMethod::Get,
     };
     let too_long = |key: &str| {
         let key = format!("{way}-{key}");
-        move |TooLong { most }: TooLong| format!("{key} has more than {most} bytes with its placeholders filled in; use fewer of them")
+        move |TemplateTooLong { max_bytes: most }: TemplateTooLong| {
+            format!("{key} has more than {most} bytes with its placeholders filled in; use fewer of them")
+        }
     };
-    let mut request = Request::new(method, values.fill(url, Place::Url).map_err(too_long("url"))?).own();
-    if let Some(body) = own("body").filter(|_| method != Method::Get) {
-        request.body = values.fill(body, Place::Body).map_err(too_long("body"))?.into_bytes();
+    let mut request = ChannelRequest::new(method, values.fill(url, TemplateTarget::Url).map_err(too_long("url"))?).with_user_url();
+    if let Some(body) = own("body").filter(|_| method != RequestMethod::Get) {
+        request.body = values.fill(body, TemplateTarget::Body).map_err(too_long("body"))?.into_bytes();
     }
     add_headers(&mut request, call, way, values)?;
     Ok(request)
 }
 
 /// The owner's headers, those that the owner did not set, and the signature.
-fn add_headers(request: &mut Request, call: &Call<'_>, way: &str, values: &Values<'_>) -> Result<(), String> {
+fn add_headers(request: &mut ChannelRequest, call: &SendContext<'_>, way: &str, values: &TemplateValues<'_>) -> Result<(), String> {
     let (general, special) = ("header.", format!("{way}-header."));
     let specials = call.settings.pairs().filter_map(|(key, value)| Some((key.strip_prefix(&special)?, value)));
     let mut headers: Vec<_> = specials.collect();
@@ -62,8 +64,9 @@ fn add_headers(request: &mut Request, call: &Call<'_>, way: &str, values: &Value
     let generals = call.settings.pairs().filter_map(|(key, value)| Some((key.strip_prefix(general)?, value)));
     headers.extend(generals.filter(|(name, _)| !is_special(name)));
     for (name, value) in headers {
-        let too_long = |TooLong { most }| format!("the header {name} has more than {most} bytes with its placeholders filled in");
-        request.headers.push((name.to_owned(), values.header(value).map_err(too_long)?));
+        let too_long =
+            |TemplateTooLong { max_bytes: most }| format!("the header {name} has more than {most} bytes with its placeholders filled in");
+        request.headers.push((name.to_owned(), values.fill_header(value).map_err(too_long)?));
     }
 
     let attempt = call.attempt;
@@ -73,11 +76,11 @@ fn add_headers(request: &mut Request, call: &Call<'_>, way: &str, values: &Value
         ("User-Agent", Some(concat!("overdue/", env!("CARGO_PKG_VERSION")).to_owned())),
         ("Content-Type", is_json.then(|| "application/json".to_owned())),
         ("webhook-id", Some(attempt.id.clone())),
-        ("webhook-signature", call.get("secret").and_then(|secret| signature(secret, &attempt.id, &at, &request.body))),
+        ("webhook-signature", call.get("secret").and_then(|secret| webhook_signature(secret, &attempt.id, &at, &request.body))),
         ("webhook-timestamp", Some(at)),
         ("Idempotency-Key", Some(attempt.id.clone())),
         ("Overdue-Attempt", Some(attempt.number.to_string())),
-        ("Overdue-Possible-Duplicate", attempt.doubtful.then(|| "true".to_owned())),
+        ("Overdue-Possible-Duplicate", attempt.may_be_duplicate.then(|| "true".to_owned())),
     ];
     for (name, value) in ours {
         let is_set = request.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
@@ -89,7 +92,7 @@ fn add_headers(request: &mut Request, call: &Call<'_>, way: &str, values: &Value
 }
 
 /// A signature as Standard Webhooks has it: of id, time and body.
-fn signature(secret: &str, id: &str, at: &str, body: &[u8]) -> Option<String> {
+fn webhook_signature(secret: &str, id: &str, at: &str, body: &[u8]) -> Option<String> {
     let key = match secret.strip_prefix("whsec_") {
         Some(key) => BASE64_STANDARD.decode(key).ok()?,
         None => secret.as_bytes().to_vec(),

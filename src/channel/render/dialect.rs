@@ -1,6 +1,6 @@
 //! How each receiver writes bold text, blocks and links, and what has to be escaped for it.
 
-use super::{Rendered, chat};
+use super::{RenderedText, chat_escaping};
 
 /// Goes after an `@` that could name somebody: it shows nothing, and the name is no longer one.
 pub(super) const WORD_JOINER: char = '\u{2060}';
@@ -49,16 +49,16 @@ impl Dialect {
     ];
 
     /// A text without marks, as it is written so that it shows as it is. URLs stay what they are where links are made of them.
-    pub fn escaped(self, text: &str) -> String {
+    pub fn escape(self, text: &str) -> String {
         match self {
             Self::Plain | Self::Signal => text.to_owned(),
             Self::Telegram | Self::Pushover | Self::Html => self.escaped_html(text),
-            Self::Markdown => chat::markdown(text),
-            Self::Discord => chat::discord(text),
-            Self::Mattermost => chat::mattermost(text),
-            Self::RocketChat => chat::rocket_chat(text),
-            Self::Zulip => chat::zulip(text),
-            Self::Slack => chat::slack(text),
+            Self::Markdown => chat_escaping::markdown(text),
+            Self::Discord => chat_escaping::escape_discord(text),
+            Self::Mattermost => chat_escaping::escape_mattermost(text),
+            Self::RocketChat => chat_escaping::escape_rocket_chat(text),
+            Self::Zulip => chat_escaping::escape_zulip(text),
+            Self::Slack => chat_escaping::slack(text),
         }
     }
 
@@ -80,7 +80,7 @@ impl Dialect {
 
 /// A range that stands out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Style {
+pub struct StyledRange {
     /// Where it begins, in units of UTF-16.
     pub start: usize,
     /// How long it is, in units of UTF-16.
@@ -90,34 +90,34 @@ pub struct Style {
 }
 
 /// A text under way.
-pub(super) struct Writer {
+pub(super) struct DialectWriter {
     dialect: Dialect,
     out: String,
-    styles: Vec<Style>,
+    styles: Vec<StyledRange>,
     /// Line ends that are due before the next text.
-    due: usize,
+    pending_line_ends: usize,
 }
 
-impl Writer {
+impl DialectWriter {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, out: String::new(), styles: Vec::new(), due: 0 }
+        Self { dialect, out: String::new(), styles: Vec::new(), pending_line_ends: 0 }
     }
 
-    pub(super) fn end(self) -> Rendered {
-        Rendered { text: self.out, styles: self.styles }
+    pub(super) fn finish(self) -> RenderedText {
+        RenderedText { text: self.out, styles: self.styles }
     }
 
     pub(super) fn line_end(&mut self) {
-        self.due = self.due.max(1);
+        self.pending_line_ends = self.pending_line_ends.max(1);
     }
 
     /// An empty line.
-    pub(super) fn gap(&mut self) {
-        self.due = 2;
+    pub(super) fn blank_line(&mut self) {
+        self.pending_line_ends = 2;
     }
 
-    fn begin(&mut self) {
-        let due = std::mem::take(&mut self.due);
+    fn write_pending_line_ends(&mut self) {
+        let due = std::mem::take(&mut self.pending_line_ends);
         if self.out.is_empty() {
             return;
         }
@@ -131,24 +131,24 @@ impl Writer {
 
     pub(super) fn text(&mut self, text: &str) {
         if !text.is_empty() {
-            self.begin();
-            self.out.push_str(&self.dialect.escaped(text));
+            self.write_pending_line_ends();
+            self.out.push_str(&self.dialect.escape(text));
         }
     }
 
     pub(super) fn bold(&mut self, text: &str) {
-        self.marked(text, "BOLD", ("<b>", "</b>"), "**");
+        self.write_marked(text, "BOLD", ("<b>", "</b>"), "**");
     }
 
     pub(super) fn italic(&mut self, text: &str) {
-        self.marked(text, "ITALIC", ("<i>", "</i>"), "_");
+        self.write_marked(text, "ITALIC", ("<i>", "</i>"), "_");
     }
 
-    fn marked(&mut self, text: &str, name: &'static str, html: (&str, &str), markdown: &str) {
+    fn write_marked(&mut self, text: &str, name: &'static str, html: (&str, &str), markdown: &str) {
         if text.is_empty() {
             return;
         }
-        self.begin();
+        self.write_pending_line_ends();
         let (open, close) = match self.dialect {
             Dialect::Telegram | Dialect::Pushover | Dialect::Html => html,
             // Underscores are no mark there.
@@ -158,9 +158,9 @@ impl Writer {
         };
         let start = self.length();
         self.out.push_str(open);
-        self.out.push_str(&self.dialect.escaped(text));
+        self.out.push_str(&self.dialect.escape(text));
         self.out.push_str(close);
-        self.styled(start, name);
+        self.add_style(start, name);
     }
 
     /// Lines that are shown as they are.
@@ -172,47 +172,47 @@ impl Writer {
         match self.dialect {
             Dialect::Telegram | Dialect::Html => {
                 // A block begins a line by itself.
-                self.due = 0;
+                self.pending_line_ends = 0;
                 // Long lines of a log would run out of the page of a phone.
                 let wraps = if self.dialect == Dialect::Html { " style=\"white-space: pre-wrap; overflow-wrap: anywhere\"" } else { "" };
                 self.out.push_str(&format!("\n<pre{wraps}>"));
-                let escaped = Dialect::Telegram.escaped(text);
+                let escaped = Dialect::Telegram.escape(text);
                 self.out.push_str(&escaped);
                 self.out.push_str("</pre>");
             }
             // Nobody is called from a block, so that what is copied from it is what was sent.
             Dialect::Markdown | Dialect::Mattermost | Dialect::Zulip => {
-                let fence = "`".repeat(longest_run(text).max(2) + 1);
-                self.due = 0;
+                let fence = "`".repeat(longest_backtick_run(text).max(2) + 1);
+                self.pending_line_ends = 0;
                 self.out.push_str(&format!("\n{fence}\n{text}\n{fence}"));
             }
             Dialect::Discord | Dialect::RocketChat => {
-                self.due = 0;
-                self.out.push_str(&format!("\n```\n{}\n```", chat::block(text)));
+                self.pending_line_ends = 0;
+                self.out.push_str(&format!("\n```\n{}\n```", chat_escaping::escape_code_block(text)));
             }
             Dialect::Slack => {
-                self.begin();
-                let text = chat::block(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+                self.write_pending_line_ends();
+                let text = chat_escaping::escape_code_block(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
                 self.out.push_str(&format!("```\n{text}\n```"));
             }
             Dialect::Plain | Dialect::Pushover | Dialect::Signal => {
-                self.begin();
+                self.write_pending_line_ends();
                 let start = self.length();
-                self.out.push_str(&self.dialect.escaped(text));
-                self.styled(start, "MONOSPACE");
+                self.out.push_str(&self.dialect.escape(text));
+                self.add_style(start, "MONOSPACE");
             }
         }
     }
 
     /// A link; the URL is one of ours.
     pub(super) fn link(&mut self, url: &str, text: &str) {
-        self.begin();
+        self.write_pending_line_ends();
         let text = match self.dialect {
             Dialect::Telegram | Dialect::Pushover | Dialect::Html => {
-                format!("<a href=\"{}\">{text}</a>", Dialect::Html.escaped(url))
+                format!("<a href=\"{}\">{text}</a>", Dialect::Html.escape(url))
             }
             Dialect::Markdown | Dialect::Discord | Dialect::Mattermost | Dialect::RocketChat | Dialect::Zulip => format!("[{text}]({url})"),
-            Dialect::Slack => format!("<{}|{text}>", self.dialect.escaped(url)),
+            Dialect::Slack => format!("<{}|{text}>", self.dialect.escape(url)),
             Dialect::Plain | Dialect::Signal => url.to_owned(),
         };
         self.out.push_str(&text);
@@ -222,15 +222,15 @@ impl Writer {
         if self.dialect == Dialect::Signal { self.out.encode_utf16().count() } else { 0 }
     }
 
-    fn styled(&mut self, start: usize, name: &'static str) {
+    fn add_style(&mut self, start: usize, name: &'static str) {
         if self.dialect == Dialect::Signal {
             let length = self.length() - start;
-            self.styles.push(Style { start, length, name });
+            self.styles.push(StyledRange { start, length, name });
         }
     }
 }
 
 /// How many backquotes stand in a row at most.
-pub(super) fn longest_run(text: &str) -> usize {
+pub(super) fn longest_backtick_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }

@@ -5,62 +5,62 @@ use std::path::Path;
 
 use super::render::{HOSTILE, named};
 use super::sample::{attempt, down, every_event, failed, of_check};
-use crate::channel::alert::Output;
-use crate::channel::kinds::sender;
-use crate::channel::outgoing::{Mail, Request, Shell, Step};
-use crate::channel::{Alert, Attempt, has_sender, pace, prepare, sustain};
-use crate::domain::alert::Event;
-use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Field, Form};
-use crate::domain::flip::Cause;
+use crate::channel::alert::JobOutput;
+use crate::channel::kinds::sender_for;
+use crate::channel::send_step::{AlertMail, ChannelRequest, SendStep, ShellInvocation};
+use crate::channel::{Alert, SendAttempt, has_sender, prepare, prepare_resend, send_rate};
+use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings, FieldType, SettingField};
+use crate::domain::flip::FlipCause;
 use crate::domain::text::Name;
 
-pub(super) fn least(kind: &'static ChannelKind) -> ChannelSettings {
+pub(super) fn minimal_settings(kind: &'static ChannelKind) -> ChannelSettings {
     ChannelSettings::parse(kind, kind.example.iter().copied()).unwrap()
 }
 
 pub(super) fn example(name: &str) -> ChannelSettings {
-    least(ChannelKind::named(name).unwrap())
+    minimal_settings(ChannelKind::from_name(name).unwrap())
 }
 
 /// Whether such a channel does something about what is told of one check, or of several.
-fn does(settings: &ChannelSettings, alert: &Alert) -> bool {
-    settings.takes(alert.event) && (alert.check.is_some() || settings.kind().class == Class::People)
+fn sends_something(settings: &ChannelSettings, alert: &Alert) -> bool {
+    settings.handles_event(alert.event) && (alert.check.is_some() || settings.kind().class == ChannelClass::People)
 }
 
 /// As many settings as the kind takes with those of its example.
-fn most(kind: &'static ChannelKind) -> ChannelSettings {
-    kind.fields.iter().fold(least(kind), |settings, field| {
-        let value = match field.form {
-            Form::Choice(words) => words.last().unwrap(),
-            Form::Url | Form::SecretUrl => "https://other.example.org/a",
-            Form::Flag => "on",
-            Form::Number(..) => "2",
-            Form::Phone => "+12025550123",
-            Form::MailAddresses(_) => "a@b.example",
+fn maximal_settings(kind: &'static ChannelKind) -> ChannelSettings {
+    kind.fields.iter().fold(minimal_settings(kind), |settings, field| {
+        let value = match field.field_type {
+            FieldType::Choice(words) => words.last().unwrap(),
+            FieldType::Url | FieldType::SecretUrl => "https://other.example.org/a",
+            FieldType::Flag => "on",
+            FieldType::Number(..) => "2",
+            FieldType::PhoneNumber => "+12025550123",
+            FieldType::MailAddresses(_) => "a@b.example",
             _ => "value",
         };
-        settings.with(&field.key.replace("NAME", "name"), value).unwrap_or(settings)
+        settings.with_value(&field.key.replace("NAME", "name"), value).unwrap_or(settings)
     })
 }
 
-fn shown(steps: &[Step]) -> String {
+fn shown(steps: &[SendStep]) -> String {
     let mut out = String::new();
     for step in steps {
         match step {
-            Step::Http(request) => show_request(request, &mut out),
-            Step::Mail(mail) => show_mail(mail, &mut out),
-            Step::Command(Shell { command, environment, input }) => {
+            SendStep::Http(request) => show_request(request, &mut out),
+            SendStep::Mail(mail) => show_mail(mail, &mut out),
+            SendStep::Command(ShellInvocation { command, environment, input }) => {
                 writeln!(out, "sh -c {command}").unwrap();
                 environment.iter().for_each(|(name, value)| writeln!(out, "{name}={value}").unwrap());
                 writeln!(out, "{}", pretty(input)).unwrap();
             }
-            Step::Unsendable(reason) => writeln!(out, "unsendable: {reason}").unwrap(),
+            SendStep::Unsendable(reason) => writeln!(out, "unsendable: {reason}").unwrap(),
         }
     }
     out
 }
 
-fn show_request(request: &Request, out: &mut String) {
+fn show_request(request: &ChannelRequest, out: &mut String) {
     writeln!(out, "{} {}", request.method.name(), request.url).unwrap();
     for (name, value) in &request.headers {
         writeln!(out, "{name}: {}", value.replace(env!("CARGO_PKG_VERSION"), "VERSION")).unwrap();
@@ -78,8 +78,9 @@ fn show_request(request: &Request, out: &mut String) {
     }
 }
 
-fn show_mail(mail: &Mail, out: &mut String) {
-    writeln!(out, "To: {}\nSubject: {}\nId: {}\nAnswers: {:?}", mail.to.join(", "), mail.subject, mail.id, mail.answers).unwrap();
+fn show_mail(mail: &AlertMail, out: &mut String) {
+    writeln!(out, "To: {}\nSubject: {}\nId: {}\nAnswers: {:?}", mail.to.join(", "), mail.subject, mail.message_id, mail.in_reply_to)
+        .unwrap();
     mail.headers.iter().for_each(|(name, value)| writeln!(out, "{name}: {value}").unwrap());
     writeln!(out, "\n{}\n{}", mail.text, mail.html).unwrap();
 }
@@ -94,12 +95,12 @@ fn pretty(body: &[u8]) -> String {
 #[test]
 fn every_kind_has_its_sender() {
     for kind in ChannelKind::ALL {
-        assert_eq!(has_sender(kind), kind.class != Class::Group, "{kind:?}");
-        if kind.class == Class::People {
-            assert!(pace(&least(kind)).is_some_and(|pace| pace.burst > 0 && !pace.refill.is_zero()), "{kind:?}");
+        assert_eq!(has_sender(kind), kind.class != ChannelClass::Group, "{kind:?}");
+        if kind.class == ChannelClass::People {
+            assert!(send_rate(&minimal_settings(kind)).is_some_and(|pace| pace.burst > 0 && !pace.refill.is_zero()), "{kind:?}");
         }
     }
-    assert!(sender(ChannelKind::named("group").unwrap()).is_none());
+    assert!(sender_for(ChannelKind::from_name("group").unwrap()).is_none());
 }
 
 /// `UPDATE_SNAPSHOTS=1 cargo test snapshots` writes what is sent now. Read the difference before it is kept.
@@ -108,14 +109,18 @@ fn what_is_sent_is_as_in_the_snapshots() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/channel/tests/snapshots");
     let mut wrong = Vec::new();
     for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
-        let settings = if kind.class == Class::People { least(kind).with("notices", "on").unwrap() } else { least(kind) };
+        let settings = if kind.class == ChannelClass::People {
+            minimal_settings(kind).with_value("notices", "on").unwrap()
+        } else {
+            minimal_settings(kind)
+        };
         let mut text = String::new();
         for (name, alert) in every_event() {
             let sent = prepare(&settings, &alert, &attempt()).map_or("nothing\n".into(), |steps| shown(&steps));
             writeln!(text, "=== {name}\n{sent}").unwrap();
         }
-        let plain = Attempt { plain: true, number: 2, doubtful: true, ..attempt() };
-        let sent = prepare(&most(kind), &failed(), &plain).map_or("nothing\n".into(), |steps| shown(&steps));
+        let plain = SendAttempt { plain: true, number: 2, may_be_duplicate: true, ..attempt() };
+        let sent = prepare(&maximal_settings(kind), &failed(), &plain).map_or("nothing\n".into(), |steps| shown(&steps));
         writeln!(text, "=== down, in its plainest form, with all settings\n{sent}").unwrap();
         let file = directory.join(format!("{}.txt", kind.name));
         if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
@@ -132,12 +137,12 @@ fn what_is_sent_is_as_in_the_snapshots() {
 #[test]
 fn every_kind_sends_every_event_with_the_least_and_with_all_settings() {
     for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
-        for settings in [least(kind), most(kind)] {
+        for settings in [minimal_settings(kind), maximal_settings(kind)] {
             for (name, alert) in every_event() {
                 for plain in [false, true] {
-                    let attempt = Attempt { plain, doubtful: plain, ..attempt() };
+                    let attempt = SendAttempt { plain, may_be_duplicate: plain, ..attempt() };
                     let steps = prepare(&settings, &alert, &attempt);
-                    let wanted = does(&settings, &alert);
+                    let wanted = sends_something(&settings, &alert);
                     assert_eq!(steps.is_some(), wanted, "{kind:?} {name}");
                     for step in steps.iter().flatten() {
                         check_step(kind, step);
@@ -145,18 +150,18 @@ fn every_kind_sends_every_event_with_the_least_and_with_all_settings() {
                 }
             }
         }
-        assert!(prepare(&least(kind), &failed(), &attempt()).is_some(), "{kind:?}");
+        assert!(prepare(&minimal_settings(kind), &failed(), &attempt()).is_some(), "{kind:?}");
     }
 }
 
-fn check_step(kind: &ChannelKind, step: &Step) {
+fn check_step(kind: &ChannelKind, step: &SendStep) {
     let debug = format!("{step:?}");
-    let secrets = kind.fields.iter().filter(|field: &&Field| field.is_secret()).map(|field| field.key);
+    let secrets = kind.fields.iter().filter(|field: &&SettingField| field.is_secret()).map(|field| field.key);
     for secret in kind.example.iter().filter(|(key, _)| secrets.clone().any(|secret| secret == *key)) {
         let hidden = secret.1.splitn(4, '/').last().unwrap();
         assert!(!debug.contains(hidden), "{kind:?}: {debug}");
     }
-    if let Step::Http(request) = step {
+    if let SendStep::Http(request) = step {
         assert!(request.url.bytes().all(|byte| byte.is_ascii_graphic()), "{}", request.url);
         for (name, value) in &request.headers {
             assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':'), "{name}");
@@ -173,20 +178,20 @@ fn check_step(kind: &ChannelKind, step: &Step) {
 #[test]
 fn names_of_strangers_break_nothing() {
     for text in HOSTILE.into_iter().map(String::from).chain([HOSTILE.concat().repeat(20)]) {
-        let alert = of_check(named(&text), down("2026-11-20T01:34:05Z", Cause::Fail));
+        let alert = of_check(named(&text), down("2026-11-20T01:34:05Z", FlipCause::Fail));
         for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
-            for step in prepare(&least(kind), &alert, &attempt()).unwrap() {
+            for step in prepare(&minimal_settings(kind), &alert, &attempt()).unwrap() {
                 check_step(kind, &step);
                 match step {
-                    Step::Mail(mail) => {
+                    SendStep::Mail(mail) => {
                         let lines = mail.headers.iter().map(|(_, value)| value).chain([&mail.subject]);
                         lines.for_each(|line| assert!(!line.chars().any(char::is_control), "{line:?}"));
                     }
-                    Step::Command(shell) => {
+                    SendStep::Command(shell) => {
                         assert!(!shell.command.contains('\0') && shell.environment.iter().all(|(_, value)| !value.contains('\0')));
                     }
-                    Step::Unsendable(reason) => panic!("{reason}"),
-                    Step::Http(request) => {
+                    SendStep::Unsendable(reason) => panic!("{reason}"),
+                    SendStep::Http(request) => {
                         // What is made to be JSON is JSON.
                         if matches!(request.body.first(), Some(b'{' | b'[')) {
                             serde_json::from_slice::<serde_json::Value>(&request.body).unwrap();
@@ -203,14 +208,14 @@ fn names_of_strangers_break_nothing() {
 fn no_name_calls_anybody() {
     for text in HOSTILE {
         // From a block nobody is called.
-        let alert = Alert { output: None, ..of_check(named(text), down("2026-11-20T01:34:05Z", Cause::Fail)) };
+        let alert = Alert { output: None, ..of_check(named(text), down("2026-11-20T01:34:05Z", FlipCause::Fail)) };
         for (kind, calls) in [
             ("slack", &["<!channel>", "<@U1>"][..]),
             ("mattermost", &["@everyone", "@all", "<!channel>", "<@U1>"]),
             ("rocketchat", &["@everyone", "@all"]),
             ("zulip", &[" @**all**", "\\n@**all**"]),
         ] {
-            let Step::Http(request) = prepare(&example(kind), &alert, &attempt()).unwrap().remove(0) else { panic!() };
+            let SendStep::Http(request) = prepare(&example(kind), &alert, &attempt()).unwrap().remove(0) else { panic!() };
             let body = percent_encoding::percent_decode(&request.body).decode_utf8().unwrap().replace('+', " ");
             // A topic of Zulip is plain text.
             let body = body.split_once("content=").map_or(body.as_str(), |(_, content)| content);
@@ -222,10 +227,10 @@ fn no_name_calls_anybody() {
 #[test]
 fn slack_reads_marks_in_the_output_alone() {
     let output = "*o* `x`";
-    let alert = of_check(named("*x* _y_ ~z~"), down("2026-11-20T01:34:05Z", Cause::Fail));
-    let alert = Alert { output: alert.output.map(|own| Output { text: output.into(), ..own }), ..alert };
-    let sent = |attempt: &Attempt| {
-        let Step::Http(request) = prepare(&example("slack"), &alert, attempt).unwrap().remove(0) else { panic!() };
+    let alert = of_check(named("*x* _y_ ~z~"), down("2026-11-20T01:34:05Z", FlipCause::Fail));
+    let alert = Alert { output: alert.output.map(|own| JobOutput { text: output.into(), ..own }), ..alert };
+    let sent = |attempt: &SendAttempt| {
+        let SendStep::Http(request) = prepare(&example("slack"), &alert, attempt).unwrap().remove(0) else { panic!() };
         serde_json::from_slice::<serde_json::Value>(&request.body).unwrap()
     };
     let message = sent(&attempt());
@@ -234,21 +239,21 @@ fn slack_reads_marks_in_the_output_alone() {
     assert!(own["title"].as_str().unwrap().contains("*x* _y_ ~z~") && !own["text"].as_str().unwrap().contains(output), "{message}");
     assert_eq!(block["text"].as_str().unwrap().trim(), "```\n*o* `x`\u{2060}\n```", "{message}");
     // The plainest form is the text of the message itself, which is read for marks unless it says otherwise.
-    let plainest = sent(&Attempt { plain: true, ..attempt() });
+    let plainest = sent(&SendAttempt { plain: true, ..attempt() });
     assert_eq!(plainest["mrkdwn"], serde_json::json!(false), "{plainest}");
 }
 
 #[test]
 fn a_webhook_is_signed_as_standard_webhooks() {
-    let webhook = example("webhook").with("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-    let webhook = webhook.with("body", "{\"test\": 2432232314}").unwrap();
-    let attempt = Attempt {
+    let webhook = example("webhook").with_value("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+    let webhook = webhook.with_value("body", "{\"test\": 2432232314}").unwrap();
+    let attempt = SendAttempt {
         id: "msg_p5jXN8AQM9LWM0D4loKWxJek".into(),
-        at: crate::domain::moment::Moment::from_secs(1_614_265_330),
-        doubtful: true,
+        at: crate::domain::timestamp::Timestamp::from_secs(1_614_265_330),
+        may_be_duplicate: true,
         ..attempt()
     };
-    let Step::Http(request) = prepare(&webhook, &failed(), &attempt).unwrap().remove(0) else { panic!() };
+    let SendStep::Http(request) = prepare(&webhook, &failed(), &attempt).unwrap().remove(0) else { panic!() };
     let header = |name: &str| request.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone()).unwrap_or_default();
     assert_eq!(header("webhook-id"), "msg_p5jXN8AQM9LWM0D4loKWxJek");
     assert_eq!(header("webhook-timestamp"), "1614265330");
@@ -258,7 +263,7 @@ fn a_webhook_is_signed_as_standard_webhooks() {
 
 #[test]
 fn a_webhook_may_differ_by_way() {
-    let kind = ChannelKind::named("webhook").unwrap();
+    let kind = ChannelKind::from_name("webhook").unwrap();
     let settings = ChannelSettings::parse(
         kind,
         [
@@ -274,7 +279,7 @@ fn a_webhook_may_differ_by_way() {
     .unwrap();
     let sent = |name: &str| {
         let (_, alert) = every_event().into_iter().find(|(own, _)| *own == name).unwrap();
-        let Step::Http(request) = prepare(&settings, &alert, &attempt()).unwrap().remove(0) else { panic!() };
+        let SendStep::Http(request) = prepare(&settings, &alert, &attempt()).unwrap().remove(0) else { panic!() };
         let x = request.headers.iter().filter(|(name, _)| name == "x").map(|(_, value)| value.clone());
         (request.method.name(), request.url.clone(), String::from_utf8(request.body.clone()).unwrap(), x.collect::<Vec<_>>())
     };
@@ -282,7 +287,7 @@ fn a_webhook_may_differ_by_way() {
     assert_eq!(sent("up"), ("GET", "http://b/".into(), String::new(), vec!["1".into()]));
     // One that tells only one way does nothing about the other, but can be tried.
     let only_up = ChannelSettings::parse(kind, [("up-url", "http://b/")]).unwrap();
-    assert!(prepare(&only_up, &failed(), &attempt()).is_none() && only_up.takes(Event::Test));
+    assert!(prepare(&only_up, &failed(), &attempt()).is_none() && only_up.handles_event(AlertEvent::Test));
     let (_, test) = every_event().into_iter().find(|(name, _)| *name == "test").unwrap();
     assert!(prepare(&only_up, &test, &attempt()).is_some());
 }
@@ -291,22 +296,23 @@ fn a_webhook_may_differ_by_way() {
 fn alerts_that_end_by_themselves_are_sustained() {
     let now = attempt().at;
     let (alert, other) = (failed(), failed());
-    let steps = sustain(&example("alertmanager"), &[&alert, &other], now);
-    let [Step::Http(request)] = steps.as_slice() else { panic!() };
+    let steps = prepare_resend(&example("alertmanager"), &[&alert, &other], now);
+    let [SendStep::Http(request)] = steps.as_slice() else { panic!() };
     let alerts: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
     assert_eq!(alerts.as_array().map(Vec::len), Some(2));
     assert_eq!((&alerts[0]["startsAt"], &alerts[0]["endsAt"]), (&"2026-11-20T01:34:05+00:00".into(), &"2026-11-20T07:02:00+00:00".into()));
-    assert!(sustain(&example("pd"), &[&alert], now).is_empty());
+    assert!(prepare_resend(&example("pd"), &[&alert], now).is_empty());
 }
 
 #[test]
 fn the_incident_of_a_check_that_is_gone_is_closed() {
-    let unique_key = crate::domain::ids::UniqueKey::of(uuid::Uuid::from_u128(7));
+    let unique_key = crate::domain::ids::UniqueKey::of_check(uuid::Uuid::from_u128(7));
     let names = crate::domain::check::NameSet { name: Name::parse("Nightly backup").unwrap(), ..Default::default() };
-    let gone = crate::channel::alert::CheckFacts::gone(names, unique_key, "Home");
-    let alert = of_check(gone, crate::channel::alert::News::Closed { at: attempt().at, why: crate::channel::alert::Closing::Deleted });
+    let gone = crate::channel::alert::CheckFacts::for_deleted_check(names, unique_key, "Home");
+    let alert =
+        of_check(gone, crate::channel::alert::CheckEvent::Closed { at: attempt().at, why: crate::channel::alert::Closing::Deleted });
     let steps = prepare(&example("pd"), &alert, &attempt()).unwrap();
-    let [Step::Http(request)] = steps.as_slice() else { panic!() };
+    let [SendStep::Http(request)] = steps.as_slice() else { panic!() };
     let event: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
     assert_eq!((&event["event_action"], &event["dedup_key"]), (&"resolve".into(), &unique_key.to_string().into()));
     assert!(prepare(&example("ntfy"), &alert, &attempt()).is_none());
@@ -315,7 +321,7 @@ fn the_incident_of_a_check_that_is_gone_is_closed() {
 #[test]
 fn a_webhook_that_comes_to_too_much_is_unsendable_and_says_why() {
     let body = "$BODY".repeat(2_000);
-    let kind = ChannelKind::named("webhook").unwrap();
+    let kind = ChannelKind::from_name("webhook").unwrap();
     let url = "http://a/";
     for (pairs, reason) in [
         (
@@ -327,13 +333,20 @@ fn a_webhook_that_comes_to_too_much_is_unsendable_and_says_why() {
     ] {
         let settings = ChannelSettings::parse(kind, pairs).unwrap();
         let mut check = super::sample::backup();
-        check.last_ping = Some(super::sample::ping(crate::domain::ping::Kind::Fail, "2026-11-20T01:34:05Z", None, &vec![b'x'; 100_000]));
+        check.last_ping =
+            Some(super::sample::ping(crate::domain::ping::PingKind::Fail, "2026-11-20T01:34:05Z", None, &vec![b'x'; 100_000]));
         check.json = Some("j".repeat(60_000));
-        let alert = of_check(check, down("2026-11-20T01:34:05Z", Cause::Fail));
+        let alert = of_check(check, down("2026-11-20T01:34:05Z", FlipCause::Fail));
         let steps = prepare(&settings, &alert, &attempt()).unwrap();
-        assert_eq!(steps, [Step::Unsendable(reason.into())]);
-        let judged =
-            crate::channel::judge(&settings, &alert, &attempt(), &steps[0], &crate::channel::Answer::Nothing(String::new()), attempt().at);
+        assert_eq!(steps, [SendStep::Unsendable(reason.into())]);
+        let judged = crate::channel::judge(
+            &settings,
+            &alert,
+            &attempt(),
+            &steps[0],
+            &crate::channel::TransportReply::NoReply(String::new()),
+            attempt().at,
+        );
         assert_eq!((judged.verdict, judged.error.as_str()), (crate::channel::Verdict::Unsendable, reason));
     }
 }
@@ -343,9 +356,9 @@ fn a_webhook_that_comes_to_too_much_is_unsendable_and_says_why() {
 fn pagertree_and_spike_open_and_close_one_incident() {
     let bodies = |kind: &str, integration: &str, name: &str| {
         let (_, alert) = every_event().into_iter().find(|(own, _)| *own == name).unwrap();
-        let settings = example(kind).with("integration", integration).unwrap();
-        let body = |step: &Step| match step {
-            Step::Http(request) => serde_json::from_slice::<serde_json::Value>(&request.body).unwrap(),
+        let settings = example(kind).with_value("integration", integration).unwrap();
+        let body = |step: &SendStep| match step {
+            SendStep::Http(request) => serde_json::from_slice::<serde_json::Value>(&request.body).unwrap(),
             step => panic!("{step:?}"),
         };
         prepare(&settings, &alert, &attempt()).unwrap().iter().map(body).collect::<Vec<_>>()

@@ -4,32 +4,32 @@ use serde_json::Value;
 
 use super::kinds::example;
 use super::render::{HOSTILE, named};
-use super::sample::{attempt, brief, down, of_check, told};
-use crate::channel::alert::{Alert, Facts};
-use crate::channel::outgoing::{Request, Step};
-use crate::channel::{Attempt, prepare};
-use crate::domain::flip::Cause;
+use super::sample::{alert_now, attempt, down, of_check, summary};
+use crate::channel::alert::{Alert, AlertFacts};
+use crate::channel::send_step::{ChannelRequest, SendStep};
+use crate::channel::{SendAttempt, prepare};
+use crate::domain::flip::FlipCause;
 
 /// Long names, descriptions and output of one check, and a thousand checks.
 fn long() -> [Alert; 3] {
     let at = "2026-11-20T01:34:05Z";
     let hostile = HOSTILE.concat().repeat(30);
     let wide = "🦀ž&<\"\\@*".repeat(500);
-    let many = Facts::Digest {
-        down: vec![brief(&wide.chars().take(60).collect::<String>(), at, Cause::Fail); 1_000],
-        up: vec![brief(&hostile.chars().take(60).collect::<String>(), at, Cause::Late); 9],
+    let many = AlertFacts::Digest {
+        down: vec![summary(&wide.chars().take(60).collect::<String>(), at, FlipCause::Fail); 1_000],
+        up: vec![summary(&hostile.chars().take(60).collect::<String>(), at, FlipCause::Late); 9],
     };
-    [of_check(named(&hostile), down(at, Cause::Fail)), of_check(named(&wide), down(at, Cause::Late)), told(many)]
+    [of_check(named(&hostile), down(at, FlipCause::Fail)), of_check(named(&wide), down(at, FlipCause::Late)), alert_now(many)]
 }
 
-fn requests(kind: &str) -> Vec<Request> {
+fn requests(kind: &str) -> Vec<ChannelRequest> {
     let http = |step| match step {
-        Step::Http(request) => request,
+        SendStep::Http(request) => request,
         _ => panic!("{kind}"),
     };
     let settings = example(kind);
     let sent = |alert: &Alert| {
-        let doubtful = Attempt { doubtful: true, ..attempt() };
+        let doubtful = SendAttempt { may_be_duplicate: true, ..attempt() };
         prepare(&settings, alert, &doubtful).unwrap_or_default().into_iter().map(http).collect::<Vec<_>>()
     };
     let requests: Vec<_> = long().iter().flat_map(sent).collect();
@@ -37,12 +37,12 @@ fn requests(kind: &str) -> Vec<Request> {
     requests
 }
 
-fn json(request: &Request) -> Value {
+fn json(request: &ChannelRequest) -> Value {
     serde_json::from_slice(&request.body).unwrap()
 }
 
 /// The fields of a form.
-fn field(request: &Request, name: &str) -> String {
+fn field(request: &ChannelRequest, name: &str) -> String {
     let body = String::from_utf8(request.body.clone()).unwrap();
     let value = body.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}="))).unwrap();
     percent_encoding::percent_decode_str(value).decode_utf8().unwrap().into_owned()

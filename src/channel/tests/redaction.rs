@@ -3,30 +3,33 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::kinds::{example, least};
+use super::kinds::{example, minimal_settings};
 use super::sample::{attempt, failed, moment};
-use crate::channel::answer::{CommandEnd, MailStage, Response, public_part};
-use crate::channel::outgoing::{Request, Step};
-use crate::channel::{Answer, has_sender, judge, prepare};
-use crate::domain::alert::Delivery;
-use crate::domain::channel::{ChannelKind, ChannelSettings, Form};
+use crate::channel::send_step::{ChannelRequest, SendStep};
+use crate::channel::transport_reply::{ChannelResponse, CommandStatus, MailStage, public_part};
+use crate::channel::{TransportReply, has_sender, judge, prepare};
+use crate::domain::alert::DeliveryRecord;
+use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType};
 
 /// The settings of the example, with secrets that are spelt differently in URLs, JSON and HTML wherever the kind takes them.
 fn with_secrets(kind: &'static ChannelKind) -> ChannelSettings {
-    kind.fields.iter().filter(|field| field.is_secret() || field.is_url()).enumerate().fold(least(kind), |settings, (number, field)| {
-        let secret = match field.form {
-            Form::Url | Form::SecretUrl => format!("https://h.example/in/Path{number}Secret%2Fpart?key=Query{number}Secret"),
-            Form::Header => format!("Basic {}", BASE64_STANDARD.encode(format!("ann:Header{number}&Secret"))),
-            _ => format!("Field{number}\"/&+Secret"),
-        };
-        let key = field.key.replace("NAME", "x-token");
-        // Where only some characters are taken, the secret of the example is looked for.
-        settings.with(&key, &secret).unwrap_or(settings)
-    })
+    kind.fields.iter().filter(|field| field.is_secret() || field.is_url()).enumerate().fold(
+        minimal_settings(kind),
+        |settings, (number, field)| {
+            let secret = match field.field_type {
+                FieldType::Url | FieldType::SecretUrl => format!("https://h.example/in/Path{number}Secret%2Fpart?key=Query{number}Secret"),
+                FieldType::Header => format!("Basic {}", BASE64_STANDARD.encode(format!("ann:Header{number}&Secret"))),
+                _ => format!("Field{number}\"/&+Secret"),
+            };
+            let key = field.key.replace("NAME", "x-token");
+            // Where only some characters are taken, the secret of the example is looked for.
+            settings.with_value(&key, &secret).unwrap_or(settings)
+        },
+    )
 }
 
 /// Everything of a request that its receiver may put into its answer.
-fn echoes(request: &Request) -> Vec<String> {
+fn echoes(request: &ChannelRequest) -> Vec<String> {
     let body = String::from_utf8_lossy(&request.body).into_owned();
     let mut echoes = vec![request.url.clone(), percent_encoding::percent_decode_str(&request.url).decode_utf8_lossy().into_owned()];
     for (_, value) in &request.headers {
@@ -56,7 +59,7 @@ fn no_answer_shows_a_secret_of_any_kind() {
         };
         let secrets: Vec<_> = settings.secrets().chain(settings.urls()).map(part).filter(|secret| secret.len() >= 4).collect();
         for step in prepare(&settings, &failed(), &attempt()).unwrap() {
-            let Step::Http(request) = &step else { continue };
+            let SendStep::Http(request) = &step else { continue };
             let mut texts = echoes(request);
             for secret in &secrets {
                 texts.extend([secret.clone(), format!("{{\"error\":{}}}", serde_json::json!(format!("bad {secret}")))]);
@@ -64,7 +67,7 @@ fn no_answer_shows_a_secret_of_any_kind() {
                 texts.push(format!("<p>{}</p>", secret.replace('&', "&amp;").replace('"', "&quot;")));
             }
             for text in texts {
-                let answer = Answer::Http(Response { status: 500, headers: Vec::new(), body: text.clone().into_bytes() });
+                let answer = TransportReply::Http(ChannelResponse { status: 500, headers: Vec::new(), body: text.clone().into_bytes() });
                 let judged = judge(&settings, &failed(), &attempt(), &step, &answer, moment("2026-11-20T23:59:00Z"));
                 let shown = |secret: &&String| judged.error.contains(secret.as_str());
                 assert_eq!(secrets.iter().find(shown), None, "{}: {text} -> {}", kind.name, judged.error);
@@ -77,7 +80,7 @@ fn no_answer_shows_a_secret_of_any_kind() {
             kinds_with_secrets.push(kind.name);
         }
     }
-    let expected = ChannelKind::ALL.into_iter().filter(|kind| kind.fields.iter().any(crate::domain::channel::Field::is_secret));
+    let expected = ChannelKind::ALL.into_iter().filter(|kind| kind.fields.iter().any(crate::domain::channel::SettingField::is_secret));
     assert!(expected.map(|kind| kind.name).all(|name| kinds_with_secrets.contains(&name)), "{kinds_with_secrets:?}");
 }
 
@@ -106,7 +109,7 @@ fn those_who_may_only_read_see_no_text_of_a_receiver() {
     for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
         // Words of ours that are values of the channel are not masked: their end has to be found.
         let settings = with_secrets(kind);
-        let settings = settings.with("body", r#"{"a": "answer", "b": "the answer was 500", "c": "said"}"#).unwrap_or(settings);
+        let settings = settings.with_value("body", r#"{"a": "answer", "b": "the answer was 500", "c": "said"}"#).unwrap_or(settings);
         let mut secrets: Vec<_> = settings.secrets().chain(settings.urls()).map(str::to_owned).collect();
         secrets.push("some text of the receiver".into());
         let texts: Vec<_> = secrets.iter().flat_map(|secret| unmasked(secret)).collect();
@@ -114,23 +117,23 @@ fn those_who_may_only_read_see_no_text_of_a_receiver() {
             let mut answers = Vec::new();
             for text in &texts {
                 for status in [302, 400, 404, 500] {
-                    let answer = Answer::Http(Response { status, headers: Vec::new(), body: text.clone().into_bytes() });
+                    let answer = TransportReply::Http(ChannelResponse { status, headers: Vec::new(), body: text.clone().into_bytes() });
                     answers.push((answer, format!("the answer was {status}")));
                 }
                 for (stage, code) in [(MailStage::Session, 421), (MailStage::Recipient, 550), (MailStage::Content, 554)] {
-                    answers.push((Answer::Mail { code, stage, text: text.clone() }, format!("the mail server said {code}")));
+                    answers.push((TransportReply::Mail { code, stage, text: text.clone() }, format!("the mail server said {code}")));
                 }
                 for (end, shown) in [
-                    (CommandEnd::Exit(2), "exit status 2"),
-                    (CommandEnd::Exit(-1), "exit status -1"),
-                    (CommandEnd::Signal(9), "ended by signal 9"),
-                    (CommandEnd::Timeout, "it took too long"),
-                    (CommandEnd::NotRun, "it could not be run"),
+                    (CommandStatus::Exit(2), "exit status 2"),
+                    (CommandStatus::Exit(-1), "exit status -1"),
+                    (CommandStatus::Signal(9), "ended by signal 9"),
+                    (CommandStatus::Timeout, "it took too long"),
+                    (CommandStatus::NotRun, "it could not be run"),
                 ] {
-                    answers.push((Answer::Command { end, error: text.clone() }, shown.into()));
+                    answers.push((TransportReply::Command { end, error: text.clone() }, shown.into()));
                 }
                 let refused = format!("ann@example.org: 550 {text}; bob@example.org: 551 {text}");
-                let answer = Answer::Mail { code: 250, stage: MailStage::Content, text: refused };
+                let answer = TransportReply::Mail { code: 250, stage: MailStage::Content, text: refused };
                 answers.push((answer, "not taken for ann@example.org: 550".into()));
             }
             for (answer, shown) in answers {
@@ -140,7 +143,7 @@ fn those_who_may_only_read_see_no_text_of_a_receiver() {
                 assert_eq!(public_part(&judged.error), if is_told { shown.as_str() } else { "" }, "{}: {}", kind.name, judged.error);
                 // As it is kept, among those of other recipients, and as the reason of a group.
                 for (kept, public) in [
-                    (Delivery::reason(&judged.error).into_string(), shown.clone()),
+                    (DeliveryRecord::truncate_reason(&judged.error).into_string(), shown.clone()),
                     (format!("ann@example.org: {0}; bob@example.org: {0}", judged.error), format!("ann@example.org: {shown}")),
                     (format!("none of its channels can deliver: {}", judged.error), format!("none of its channels can deliver: {shown}")),
                     (format!("{}; tried 2 times", judged.error), shown.clone()),
@@ -177,10 +180,10 @@ fn our_own_errors_are_public_as_a_whole() {
 #[test]
 fn tokens_in_bodies_and_commands_are_not_repeated() {
     let body = r#"{"token": "topsecrettoken", "description": "$NAME at $OVERDUE", "api_key_value":"k3y.of-the_server"}"#;
-    let webhook = example("webhook").with("method", "POST").unwrap().with("body", body).unwrap();
+    let webhook = example("webhook").with_value("method", "POST").unwrap().with_value("body", body).unwrap();
     let step = &prepare(&webhook, &failed(), &attempt()).unwrap()[0];
     let said = |text: &str| {
-        let answer = Answer::Http(Response { status: 400, headers: Vec::new(), body: text.into() });
+        let answer = TransportReply::Http(ChannelResponse { status: 400, headers: Vec::new(), body: text.into() });
         judge(&webhook, &failed(), &attempt(), step, &answer, moment("2026-11-20T23:59:00Z")).error
     };
     assert_eq!(said("invalid token topsecrettoken"), "the answer was 400: invalid token ***");
@@ -190,11 +193,11 @@ fn tokens_in_bodies_and_commands_are_not_repeated() {
 
     // Values are masked whole, however short, as they stand there and as they are meant.
     let body = r#"{"pin": "4711", "user": "J\u00f6rg A", "note": "$NAME", "code": $CODE, "list": ["ab\"c d"], "at": "now"}"#;
-    let webhook = example("webhook").with("down-url", "https://h.example/in?pin=0815&name=J%C3%B6rg+B&to=h.example").unwrap();
-    let webhook = webhook.with("method", "POST").unwrap().with("body", body).unwrap();
+    let webhook = example("webhook").with_value("down-url", "https://h.example/in?pin=0815&name=J%C3%B6rg+B&to=h.example").unwrap();
+    let webhook = webhook.with_value("method", "POST").unwrap().with_value("body", body).unwrap();
     let step = &prepare(&webhook, &failed(), &attempt()).unwrap()[0];
     let said = |text: &str| {
-        let answer = Answer::Http(Response { status: 400, headers: Vec::new(), body: text.into() });
+        let answer = TransportReply::Http(ChannelResponse { status: 400, headers: Vec::new(), body: text.into() });
         judge(&webhook, &failed(), &attempt(), step, &answer, moment("2026-11-20T23:59:00Z")).error
     };
     for (text, shown) in [
@@ -212,15 +215,15 @@ fn tokens_in_bodies_and_commands_are_not_repeated() {
     ] {
         assert_eq!(said(text), format!("the answer was 400: {shown}"));
     }
-    let form = example("webhook").with("method", "POST").unwrap().with("body", "pin=4711&text=$NAME&name=J%C3%B6rg").unwrap();
+    let form = example("webhook").with_value("method", "POST").unwrap().with_value("body", "pin=4711&text=$NAME&name=J%C3%B6rg").unwrap();
     let step = &prepare(&form, &failed(), &attempt()).unwrap()[0];
-    let answer = Answer::Http(Response { status: 400, headers: Vec::new(), body: "pin=4711 name=J\u{f6}rg text=x".into() });
+    let answer = TransportReply::Http(ChannelResponse { status: 400, headers: Vec::new(), body: "pin=4711 name=J\u{f6}rg text=x".into() });
     let judged = judge(&form, &failed(), &attempt(), step, &answer, moment("2026-11-20T23:59:00Z"));
     assert_eq!(judged.error, "the answer was 400: pin=*** name=*** text=x");
 
-    let shell = example("shell").with("down-command", "curl -H 'X-Token: 0123456789abcdefgh' \"$NAME").unwrap();
+    let shell = example("shell").with_value("down-command", "curl -H 'X-Token: 0123456789abcdefgh' \"$NAME").unwrap();
     let step = &prepare(&shell, &failed(), &attempt()).unwrap()[0];
     let error = "sh: 1: curl -H 'X-Token: 0123456789abcdefgh' : Unterminated quoted string".into();
-    let judged = judge(&shell, &failed(), &attempt(), step, &Answer::Command { end: CommandEnd::Exit(2), error }, attempt().at);
+    let judged = judge(&shell, &failed(), &attempt(), step, &TransportReply::Command { end: CommandStatus::Exit(2), error }, attempt().at);
     assert_eq!(judged.error, "exit status 2: sh: 1: curl -H 'X-Token: ***' : Unterminated quoted string");
 }

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::sample::{attempt, backup, brief, down, failed, of_check, ping, told};
-use crate::channel::alert::{Alert, CheckFacts, Facts};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut, text, text_styled};
-use crate::domain::check::Settings;
-use crate::domain::flip::Cause;
-use crate::domain::ping::Kind;
+use super::sample::{alert_now, attempt, backup, down, failed, of_check, ping, summary};
+use crate::channel::alert::{Alert, AlertFacts, CheckFacts};
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, render_styled_text, render_text, truncate_line};
+use crate::domain::check::CheckSettings;
+use crate::domain::flip::FlipCause;
+use crate::domain::ping::PingKind;
 use crate::domain::text::{Description, Name, Tags};
 
 /// What strangers may try.
@@ -33,23 +33,23 @@ pub(super) const HOSTILE: [&str; 16] = [
 /// A check that is called so, described so, and whose job wrote so.
 pub(super) fn named(text: &str) -> CheckFacts {
     let mut check = backup();
-    let settings = Settings {
+    let settings = CheckSettings {
         name: Name::parse(&text.chars().take(100).collect::<String>()).unwrap(),
-        tags: Tags::stored(text),
-        desc: Description::stored(text),
+        tags: Tags::from_stored(text),
+        desc: Description::from_stored(text),
         ..(*check.settings).clone()
     };
     check.settings = settings.into();
     check.project = text.into();
-    check.others_down = vec![text.into()];
-    check.last_ping = Some(ping(Kind::Fail, "2026-11-20T01:34:05Z", Some(3), text.as_bytes()));
+    check.other_down_names = vec![text.into()];
+    check.last_ping = Some(ping(PingKind::Fail, "2026-11-20T01:34:05Z", Some(3), text.as_bytes()));
     check
 }
 
 fn alerts(text: &str) -> [Alert; 2] {
     let at = "2026-11-20T01:34:05Z";
-    let digest = Facts::Digest { down: vec![brief(text, at, Cause::Fail); 9], up: vec![brief(text, at, Cause::Late)] };
-    [of_check(named(text), down(at, Cause::Fail)), told(digest)]
+    let digest = AlertFacts::Digest { down: vec![summary(text, at, FlipCause::Fail); 9], up: vec![summary(text, at, FlipCause::Late)] };
+    [of_check(named(text), down(at, FlipCause::Fail)), alert_now(digest)]
 }
 
 proptest! {
@@ -58,12 +58,12 @@ proptest! {
         parts in prop::collection::vec(prop_oneof![prop::sample::select(&HOSTILE[..]).prop_map(String::from), any::<String>()], 1..12),
         most in 0_usize..3_000, doubtful: bool, plain: bool, title: bool,
     ) {
-        let attempt = crate::channel::Attempt { doubtful, plain, ..attempt() };
+        let attempt = crate::channel::SendAttempt { may_be_duplicate: doubtful, plain, ..attempt() };
         for alert in alerts(&parts.concat()) {
             for dialect in Dialect::ALL {
-                for unit in [Unit::Bytes, Unit::Chars, Unit::Utf16] {
-                    let limit = Limit(most, unit);
-                    let rendered = text_styled(&alert, &attempt, dialect, Show { title, ..Show::ALL }, limit);
+                for unit in [LengthUnit::Bytes, LengthUnit::Chars, LengthUnit::Utf16] {
+                    let limit = LengthLimit(most, unit);
+                    let rendered = render_styled_text(&alert, &attempt, dialect, TextSections { title, ..TextSections::ALL }, limit);
                     prop_assert!(limit.fits(&rendered.text), "{dialect:?} {limit:?}: {}", rendered.text);
                     if most > 300 && (title || !alert.lead.is_empty() || plain) {
                         prop_assert!(!rendered.text.is_empty());
@@ -71,14 +71,14 @@ proptest! {
                     let units = rendered.text.encode_utf16().count();
                     prop_assert!(rendered.styles.iter().all(|style| style.start + style.length <= units));
                 }
-                let written = text(&alert, &attempt, dialect, Show::ALL, Limit(most, Unit::Utf16));
+                let written = render_text(&alert, &attempt, dialect, TextSections::ALL, LengthLimit(most, LengthUnit::Utf16));
                 prop_assert!(!written.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')), "{written:?}");
                 if matches!(dialect, Dialect::Telegram | Dialect::Html | Dialect::Pushover) {
                     prop_assert!(is_well_formed(&written), "{written}");
                 }
             }
-            let limit = Limit(most.max(4), Unit::Bytes);
-            prop_assert!(limit.fits(&cut(&alert.title, limit)));
+            let limit = LengthLimit(most.max(4), LengthUnit::Bytes);
+            prop_assert!(limit.fits(&truncate_line(&alert.title, limit)));
         }
     }
 }
@@ -108,7 +108,7 @@ fn is_well_formed(html: &str) -> bool {
 
 #[test]
 fn what_matters_least_goes_first() {
-    let shown = |most| text(&failed(), &attempt(), Dialect::Plain, Show::ALL, Limit(most, Unit::Chars));
+    let shown = |most| render_text(&failed(), &attempt(), Dialect::Plain, TextSections::ALL, LengthLimit(most, LengthUnit::Chars));
     let length = shown(10_000).chars().count();
     let texts: Vec<_> = (0..length).map(shown).collect();
     // The longest text without a part, for each part in the order in which they go; the output goes from its beginning.
@@ -126,7 +126,7 @@ fn what_matters_least_goes_first() {
 
 #[test]
 fn nothing_of_a_name_works_in_a_dialect() {
-    let shown = |dialect: Dialect, text: &str| dialect.escaped(text);
+    let shown = |dialect: Dialect, text: &str| dialect.escape(text);
     for (dialect, name, written) in [
         (Dialect::Telegram, "<b>&\"", "&lt;b&gt;&amp;&quot;"),
         (Dialect::Slack, "*x* _y_ ~z~ `a` ```b", "*x* _y_ ~z~ `a` ```b"),
@@ -139,22 +139,22 @@ fn nothing_of_a_name_works_in_a_dialect() {
         assert_eq!(shown(dialect, name), written, "{dialect:?}");
     }
     // A block ends only where it ends.
-    let alert = of_check(named("x\n````\n# y\n"), down("2026-11-20T01:34:05Z", Cause::Fail));
-    let written = text(&alert, &attempt(), Dialect::Markdown, Show::ALL, Limit(9_000, Unit::Bytes));
+    let alert = of_check(named("x\n````\n# y\n"), down("2026-11-20T01:34:05Z", FlipCause::Fail));
+    let written = render_text(&alert, &attempt(), Dialect::Markdown, TextSections::ALL, LengthLimit(9_000, LengthUnit::Bytes));
     assert!(written.contains("\n`````\nx\n````\n# y\n`````"), "{written}");
-    let written = text(&alert, &attempt(), Dialect::Slack, Show::ALL, Limit(9_000, Unit::Bytes));
+    let written = render_text(&alert, &attempt(), Dialect::Slack, TextSections::ALL, LengthLimit(9_000, LengthUnit::Bytes));
     let (_, block) = written.split_once("The last lines it sent:").unwrap();
     assert_eq!(block.matches("```").count(), 2, "{written}");
     for dialect in [Dialect::Discord, Dialect::RocketChat] {
-        let written = text(&alert, &attempt(), dialect, Show::ALL, Limit(9_000, Unit::Bytes));
+        let written = render_text(&alert, &attempt(), dialect, TextSections::ALL, LengthLimit(9_000, LengthUnit::Bytes));
         let (_, block) = written.split_once("The last lines it sent:\n```\n").unwrap();
         let (block, after) = block.split_once("\n```").unwrap();
         assert_eq!((block.replace('\u{2060}', "").as_str(), after.contains("```")), ("x\n````\n# y", false), "{written}");
     }
     // What is copied from a block is what was sent.
-    let alert = of_check(named("ssh root@host <!channel>"), down("2026-11-20T01:34:05Z", Cause::Fail));
+    let alert = of_check(named("ssh root@host <!channel>"), down("2026-11-20T01:34:05Z", FlipCause::Fail));
     for dialect in Dialect::ALL {
-        let written = text(&alert, &attempt(), dialect, Show::ALL, Limit(9_000, Unit::Bytes));
+        let written = render_text(&alert, &attempt(), dialect, TextSections::ALL, LengthLimit(9_000, LengthUnit::Bytes));
         let (_, block) = written.split_once("The last lines it sent:").unwrap();
         assert!(block.contains("ssh root@host"), "{dialect:?} {written}");
     }
@@ -162,7 +162,7 @@ fn nothing_of_a_name_works_in_a_dialect() {
 
 #[test]
 fn ranges_are_counted_in_utf16() {
-    let rendered = text_styled(&failed(), &attempt(), Dialect::Signal, Show::ALL, Limit(5_000, Unit::Bytes));
+    let rendered = render_styled_text(&failed(), &attempt(), Dialect::Signal, TextSections::ALL, LengthLimit(5_000, LengthUnit::Bytes));
     let units: Vec<_> = rendered.text.encode_utf16().collect();
     let styled: Vec<_> = rendered
         .styles
@@ -177,9 +177,9 @@ fn ranges_are_counted_in_utf16() {
 #[test]
 fn the_output_comes_back_where_a_long_description_is_gone() {
     let mut check = backup();
-    let settings = Settings { desc: Description::stored(&"long ".repeat(2_000)), ..(*check.settings).clone() };
+    let settings = CheckSettings { desc: Description::from_stored(&"long ".repeat(2_000)), ..(*check.settings).clone() };
     check.settings = settings.into();
-    let alert = of_check(check, down("2026-11-20T01:45:00Z", Cause::Late));
-    let shown = text(&alert, &attempt(), Dialect::Plain, Show::ALL, Limit(1_000, Unit::Chars));
+    let alert = of_check(check, down("2026-11-20T01:45:00Z", FlipCause::Late));
+    let shown = render_text(&alert, &attempt(), Dialect::Plain, TextSections::ALL, LengthLimit(1_000, LengthUnit::Chars));
     assert!(!shown.contains("long") && shown.contains("\n10 files\nrc=0\n") && shown.contains("Also down"), "{shown}");
 }

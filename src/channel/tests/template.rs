@@ -2,18 +2,18 @@
 
 use super::sample::{attempt, backup, down, moment, of_check, ping, up};
 use crate::channel::alert::{Alert, CheckFacts};
-use crate::channel::template::{Place, TooLong, Values};
-use crate::domain::check::Settings;
-use crate::domain::flip::Cause;
-use crate::domain::ping::Kind;
+use crate::channel::template::{TemplateTarget, TemplateTooLong, TemplateValues};
+use crate::domain::check::CheckSettings;
+use crate::domain::flip::FlipCause;
+use crate::domain::ping::PingKind;
 use crate::domain::text::{Name, Slug, Tags};
 
 fn named(name: &str, tags: &str) -> CheckFacts {
     let mut check = backup();
-    let settings = Settings {
+    let settings = CheckSettings {
         name: Name::parse(name).unwrap(),
         slug: Slug::parse("slug-1").unwrap(),
-        tags: Tags::stored(tags),
+        tags: Tags::from_stored(tags),
         ..(*check.settings).clone()
     };
     check.settings = settings.into();
@@ -22,16 +22,16 @@ fn named(name: &str, tags: &str) -> CheckFacts {
 }
 
 fn late(check: CheckFacts) -> Alert {
-    of_check(check, down("2026-11-20T01:45:00Z", Cause::Late))
+    of_check(check, down("2026-11-20T01:45:00Z", FlipCause::Late))
 }
 
-fn fill(alert: &Alert, template: &str, place: Place) -> String {
-    Values::of(alert, &attempt()).unwrap().fill(template, place).unwrap()
+fn fill(alert: &Alert, template: &str, place: TemplateTarget) -> String {
+    TemplateValues::for_alert(alert, &attempt()).unwrap().fill(template, place).unwrap()
 }
 
 #[test]
 fn placeholders_are_looked_up_in_the_template_alone() {
-    use Place::{Body, Header, Url};
+    use TemplateTarget::{Body, Header, Url};
     let many = (1..=12).map(|number| format!("t{number}")).collect::<Vec<_>>().join(" ");
     for (name, tags, template, place, filled) in [
         ("", "foo", "http://host/$$NAMETAG1", Url, "http://host/$TAG1"),
@@ -57,7 +57,7 @@ fn placeholders_are_looked_up_in_the_template_alone() {
 
 #[test]
 fn headers_are_latin_1_and_one_line() {
-    let header = |name: &str| Values::of(&late(named(name, "")), &attempt()).unwrap().header("x $NAME").unwrap();
+    let header = |name: &str| TemplateValues::for_alert(&late(named(name, "")), &attempt()).unwrap().fill_header("x $NAME").unwrap();
     assert_eq!(header("bār"), "x b&#257;r");
     assert_eq!(header("½"), "x ½");
     assert_eq!(header("a\r\nB: c\0"), "x a  B: c ");
@@ -66,19 +66,19 @@ fn headers_are_latin_1_and_one_line() {
 #[test]
 fn the_last_ping_fills_body_and_exit_status() {
     let mut check = named("Foo", "");
-    check.last_ping = Some(ping(Kind::Fail, "2026-11-20T01:34:05Z", Some(3), b"a\xff\"\n$NAME"));
+    check.last_ping = Some(ping(PingKind::Fail, "2026-11-20T01:34:05Z", Some(3), b"a\xff\"\n$NAME"));
     check.json = Some("{\"name\":\"Foo\"}".into());
     let alert = late(check);
-    assert_eq!(fill(&alert, "$BODY|$EXITSTATUS|$JSON", Place::Body), "a\u{fffd}\"\n$NAME|3|{\"name\":\"Foo\"}");
-    assert_eq!(fill(&alert, "$BODY_JSON", Place::Body), "\"a\\ufffd\\\"\\n$NAME\"");
-    let alert = of_check(backup(), up("2026-11-20T01:45:00Z", "2026-11-20T01:55:00Z", Cause::Late, true));
-    assert_eq!(fill(&alert, "$STATUS $DOWNTIME", Place::Body), "up 600");
+    assert_eq!(fill(&alert, "$BODY|$EXITSTATUS|$JSON", TemplateTarget::Body), "a\u{fffd}\"\n$NAME|3|{\"name\":\"Foo\"}");
+    assert_eq!(fill(&alert, "$BODY_JSON", TemplateTarget::Body), "\"a\\ufffd\\\"\\n$NAME\"");
+    let alert = of_check(backup(), up("2026-11-20T01:45:00Z", "2026-11-20T01:55:00Z", FlipCause::Late, true));
+    assert_eq!(fill(&alert, "$STATUS $DOWNTIME", TemplateTarget::Body), "up 600");
 }
 
 #[test]
 fn the_neutral_event_holds_all_but_what_lets_one_ping() {
     let alert = late(backup());
-    let text = fill(&alert, "$EVENT_JSON", Place::Body);
+    let text = fill(&alert, "$EVENT_JSON", TemplateTarget::Body);
     assert!(!text.contains("6f3a0f6e"), "{text}");
     let event: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(event["id"], "0a1b2c3d-1042");
@@ -94,29 +94,29 @@ fn the_neutral_event_holds_all_but_what_lets_one_ping() {
 fn a_template_never_comes_to_more_than_its_limit() {
     let attempt = attempt();
     let mut check = named(&"n".repeat(100), "");
-    check.last_ping = Some(ping(Kind::Fail, "2026-11-20T01:34:05Z", None, &vec![b'x'; 100_000]));
+    check.last_ping = Some(ping(PingKind::Fail, "2026-11-20T01:34:05Z", None, &vec![b'x'; 100_000]));
     check.json = Some("j".repeat(60_000));
     let alert = late(check);
-    let values = Values::of(&alert, &attempt).unwrap();
-    let too_long = |most| Err(TooLong { most });
-    assert_eq!(values.fill(&"$BODY".repeat(10), Place::Body).map(|body| body.len()), Ok(1_000_000));
+    let values = TemplateValues::for_alert(&alert, &attempt).unwrap();
+    let too_long = |most| Err(TemplateTooLong { max_bytes: most });
+    assert_eq!(values.fill(&"$BODY".repeat(10), TemplateTarget::Body).map(|body| body.len()), Ok(1_000_000));
     for (template, place, most) in [
-        ("$BODY".repeat(11), Place::Body, 1 << 20),
-        ("$BODY_JSON".repeat(1_000), Place::Body, 1 << 20),
-        ("http://host/$JSON".to_owned(), Place::Url, 8 << 10),
-        (format!("http://host/{}", "$NAME".repeat(82)), Place::Url, 8 << 10),
+        ("$BODY".repeat(11), TemplateTarget::Body, 1 << 20),
+        ("$BODY_JSON".repeat(1_000), TemplateTarget::Body, 1 << 20),
+        ("http://host/$JSON".to_owned(), TemplateTarget::Url, 8 << 10),
+        (format!("http://host/{}", "$NAME".repeat(82)), TemplateTarget::Url, 8 << 10),
     ] {
         assert_eq!(values.fill(&template, place), too_long(most), "{template}");
     }
     // What follows the last placeholder counts as well.
-    assert!(values.fill(&format!("{}{}", "$NAME".repeat(81), "x".repeat(92)), Place::Url).is_ok());
-    assert_eq!(values.fill(&format!("{}{}", "$NAME".repeat(81), "x".repeat(93)), Place::Url), too_long(8 << 10));
-    assert_eq!(values.header("$JSON"), too_long(8 << 10));
+    assert!(values.fill(&format!("{}{}", "$NAME".repeat(81), "x".repeat(92)), TemplateTarget::Url).is_ok());
+    assert_eq!(values.fill(&format!("{}{}", "$NAME".repeat(81), "x".repeat(93)), TemplateTarget::Url), too_long(8 << 10));
+    assert_eq!(values.fill_header("$JSON"), too_long(8 << 10));
     // Characters that Latin-1 does not have get longer.
     let alert = late(named(&"\u{101}".repeat(100), ""));
-    let values = Values::of(&alert, &attempt).unwrap();
-    assert!(values.header(&"$NAME".repeat(13)).is_ok());
-    assert_eq!(values.header(&"$NAME".repeat(14)), too_long(8 << 10));
+    let values = TemplateValues::for_alert(&alert, &attempt).unwrap();
+    assert!(values.fill_header(&"$NAME".repeat(13)).is_ok());
+    assert_eq!(values.fill_header(&"$NAME".repeat(14)), too_long(8 << 10));
 }
 
 #[test]
@@ -124,9 +124,10 @@ fn a_command_finds_its_values_in_its_environment() {
     let attempt = attempt();
     let mut check = named("a'; $(reboot) \"`x`\" \0", "one two");
     let body = format!("{}\0{}", "a".repeat(200_000), "ž".repeat(100));
-    check.last_ping = Some(ping(Kind::Fail, "2026-11-20T01:34:05Z", None, body.as_bytes()));
+    check.last_ping = Some(ping(PingKind::Fail, "2026-11-20T01:34:05Z", None, body.as_bytes()));
     let alert = late(check);
-    let variables: std::collections::BTreeMap<_, _> = Values::of(&alert, &attempt).unwrap().variables().collect();
+    let variables: std::collections::BTreeMap<_, _> =
+        TemplateValues::for_alert(&alert, &attempt).unwrap().environment_variables().collect();
     let names: Vec<_> = variables.keys().map(String::as_str).collect();
     assert_eq!(names, ["BODY", "CODE", "NAME", "NOW", "STATUS", "TAG1", "TAG2", "TAGS"]);
     assert_eq!(variables["NAME"], "a'; $(reboot) \"`x`\" ");
@@ -136,10 +137,10 @@ fn a_command_finds_its_values_in_its_environment() {
 
     // What an import brought may be longer than what is taken here.
     let mut check = named("a", "");
-    let settings = Settings { tags: Tags::stored(&"tag ".repeat(100_000)), ..(*check.settings).clone() };
+    let settings = CheckSettings { tags: Tags::from_stored(&"tag ".repeat(100_000)), ..(*check.settings).clone() };
     check.settings = settings.into();
     let alert = late(check);
-    let values = Values::of(&alert, &attempt).unwrap();
-    let bytes: usize = values.variables().map(|(name, value)| name.len() + value.len() + 2 + 8).sum();
-    assert!(bytes < 256 << 10 && values.variables().all(|(_, value)| value.len() <= 16 << 10), "{bytes}");
+    let values = TemplateValues::for_alert(&alert, &attempt).unwrap();
+    let bytes: usize = values.environment_variables().map(|(name, value)| name.len() + value.len() + 2 + 8).sum();
+    assert!(bytes < 256 << 10 && values.environment_variables().all(|(_, value)| value.len() <= 16 << 10), "{bytes}");
 }

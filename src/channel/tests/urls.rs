@@ -5,8 +5,8 @@ use pulldown_cmark::{Event, Options, Parser, Tag};
 
 use super::render::{HOSTILE, named};
 use super::sample::{attempt, down, of_check};
-use crate::channel::render::{Dialect, Limit, Show, Unit, text};
-use crate::domain::flip::Cause;
+use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, render_text};
+use crate::domain::flip::FlipCause;
 
 const JOINER: char = '\u{2060}';
 
@@ -218,10 +218,10 @@ proptest! {
         before in prop_oneof![prop::sample::select(&HOSTILE[..]).prop_map(String::from), "[ -~]{0,20}"],
         after in prop_oneof![prop::sample::select(&HOSTILE[..]).prop_map(String::from), "[ -~]{0,20}"],
     ) {
-        let alert = of_check(named(&format!("{before} {url} {after}")), down("2026-11-20T01:34:05Z", Cause::Fail));
+        let alert = of_check(named(&format!("{before} {url} {after}")), down("2026-11-20T01:34:05Z", FlipCause::Fail));
         for dialect in Dialect::ALL {
-            let show = Show { facts: false, output: 0, ..Show::BELOW_TITLE };
-            let written = text(&alert, &attempt(), dialect, show, Limit(50_000, Unit::Bytes));
+            let show = TextSections { facts: false, output: 0, ..TextSections::BELOW_TITLE };
+            let written = render_text(&alert, &attempt(), dialect, show, LengthLimit(50_000, LengthUnit::Bytes));
             prop_assert!(is_kept(dialect, &url, &written), "{dialect:?} {url}: {written}");
         }
     }
@@ -232,21 +232,21 @@ proptest! {
         for (dialect, marks) in
             [(Dialect::Discord, "`*_[]<>~|#"), (Dialect::Mattermost, "`*_[]~|#>"), (Dialect::RocketChat, "`*_~#"), (Dialect::Markdown, "`*_[]<>~|#&")]
         {
-            let left = without_links(dialect, &dialect.escaped(&text));
+            let left = without_links(dialect, &dialect.escape(&text));
             prop_assert_eq!(bare_marks(dialect, &left, marks), Vec::<char>::new(), "{:?} {}", dialect, left);
         }
         // Whether or not its reader makes links of URLs.
-        let written = Dialect::Markdown.escaped(&text);
+        let written = Dialect::Markdown.escape(&text);
         let shown = shown_as_commonmark(&written);
         prop_assert_eq!(shown.as_deref().map(letters), Ok(letters(&text)), "{}", written);
         for dialect in [Dialect::Markdown, Dialect::Mattermost, Dialect::RocketChat, Dialect::Slack] {
-            let written = dialect.escaped(&text);
+            let written = dialect.escape(&text);
             for (at, _) in written.match_indices('@') {
                 let before = written[..at].chars().next_back().unwrap_or(' ');
                 prop_assert!(before.is_alphanumeric() || written[at + 1..].starts_with(JOINER), "{dialect:?} {written}");
             }
         }
-        for line in Dialect::Zulip.escaped(&text).split('\n') {
+        for line in Dialect::Zulip.escape(&text).split('\n') {
             for word in outside_code(line).split(' ').filter(|word| !is_zulip_link(word)) {
                 prop_assert!(!word.contains(['*', '[', ']', '|', '<']) && !word.contains("~~") && !word.contains("$$"), "{line}");
             }
@@ -281,6 +281,6 @@ fn a_url_is_written_as_each_service_reads_it() {
         // It looks for these before it looks for URLs, or makes no link of them.
         (Dialect::Zulip, "https://x/@**all** https://x?*a* b:https://x/*c*", "`https://x/@**all** https://x?*a* b:https://x/*c*`"),
     ] {
-        assert_eq!(dialect.escaped(text), written, "{dialect:?} {text}");
+        assert_eq!(dialect.escape(text), written, "{dialect:?} {text}");
     }
 }

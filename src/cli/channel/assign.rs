@@ -3,12 +3,12 @@
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use crate::admin::channel::Chosen;
+use crate::admin::channel::CheckSelectionRow;
 
 /// The checks of the channel's project that are meant.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-pub(in crate::cli) struct Checks {
+pub(in crate::cli) struct AssignedChecksArgs {
     /// Every check that the channel's project has now
     #[arg(long, env = "OVERDUE_ALL", value_parser = FalseyValueParser::new())]
     all: bool,
@@ -22,8 +22,8 @@ pub(in crate::cli) struct Checks {
     check: Vec<String>,
 }
 
-impl From<Checks> for Chosen {
-    fn from(Checks { all, tag, check }: Checks) -> Self {
+impl From<AssignedChecksArgs> for CheckSelectionRow {
+    fn from(AssignedChecksArgs { all, tag, check }: AssignedChecksArgs) -> Self {
         match () {
             () if all => Self::All,
             () if check.is_empty() => Self::Tagged(tag),
@@ -33,10 +33,10 @@ impl From<Checks> for Chosen {
 }
 
 /// Reads `all` or `tag:TAG`.
-pub(super) fn at_creation(text: &str) -> Result<Chosen, &'static str> {
+pub(super) fn parse_initial_checks(text: &str) -> Result<CheckSelectionRow, &'static str> {
     match text.strip_prefix("tag:") {
-        Some(tag) if !tag.is_empty() => Ok(Chosen::Tagged(vec![tag.into()])),
-        None if text == "all" => Ok(Chosen::All),
+        Some(tag) if !tag.is_empty() => Ok(CheckSelectionRow::Tagged(vec![tag.into()])),
+        None if text == "all" => Ok(CheckSelectionRow::All),
         _ => Err("give all, or tag: and a tag"),
     }
 }

@@ -3,27 +3,27 @@
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::Failure;
-use crate::cli::shared::Json;
+use crate::cli::CliError;
+use crate::cli::common_args::JsonFlag;
 use crate::cli::table;
-use crate::domain::channel::{ChannelKind, Field, Need};
+use crate::domain::channel::{ChannelKind, Requirement, SettingField};
 
 /// Headings of the table.
 const HEADINGS: [&str; 4] = ["KIND", "SETTING", "NEED", "WHAT IT IS"];
 
 #[derive(Args)]
-pub(in crate::cli) struct Kinds {
+pub(in crate::cli) struct KindsArgs {
     /// The one kind to show [default: all]
-    #[arg(value_parser = super::kind())]
+    #[arg(value_parser = super::kind_parser())]
     kind: Option<&'static ChannelKind>,
 
     #[command(flatten)]
-    json: Json,
+    json: JsonFlag,
 }
 
 /// A setting of a kind.
 #[derive(Serialize)]
-struct FieldRow {
+struct KindFieldRow {
     /// What `--kind` takes.
     kind: &'static str,
     /// What stands before `=` in `--set`; `NAME` at its end is for the user to fill in.
@@ -41,15 +41,15 @@ struct FieldRow {
     help: &'static str,
 }
 
-impl FieldRow {
-    fn of(kind: &'static str, field: &'static Field) -> Self {
-        let (need, default) = match field.need {
-            Need::Required => ("required", None),
-            Need::Optional => ("optional", None),
-            Need::ToDeliver => ("required", None),
-            Need::Default(words) | Need::Derived { words, .. } => ("default", Some(words)),
+impl KindFieldRow {
+    fn new(kind: &'static str, field: &'static SettingField) -> Self {
+        let (need, default) = match field.requirement {
+            Requirement::Required => ("required", None),
+            Requirement::Optional => ("optional", None),
+            Requirement::RequiredToDeliver => ("required", None),
+            Requirement::Default(words) | Requirement::Derived { description: words, .. } => ("default", Some(words)),
         };
-        let Field { key, help, .. } = *field;
+        let SettingField { key, help, .. } = *field;
         Self { kind, key, value: field.placeholder().into(), need, default, secret: field.is_secret(), help }
     }
 
@@ -61,40 +61,41 @@ impl FieldRow {
 }
 
 /// The settings of one kind, or those of each kind and then what many have.
-fn rows(kind: Option<&'static ChannelKind>) -> Vec<FieldRow> {
-    let own = |kind: &'static ChannelKind| kind.fields.iter().map(|field| FieldRow::of(kind.name, field));
+fn field_rows(kind: Option<&'static ChannelKind>) -> Vec<KindFieldRow> {
+    let own = |kind: &'static ChannelKind| kind.fields.iter().map(|field| KindFieldRow::new(kind.name, field));
     match kind {
-        Some(kind) => own(kind).chain(kind.common_fields().map(|field| FieldRow::of(kind.name, field))).collect(),
+        Some(kind) => own(kind).chain(kind.common_fields().map(|field| KindFieldRow::new(kind.name, field))).collect(),
         None => {
-            let shared = |(label, fields): (&'static str, &'static [Field])| fields.iter().map(move |field| FieldRow::of(label, field));
-            ChannelKind::ALL.into_iter().flat_map(own).chain(ChannelKind::SHARED.into_iter().flat_map(shared)).collect()
+            let shared =
+                |(label, fields): (&'static str, &'static [SettingField])| fields.iter().map(move |field| KindFieldRow::new(label, field));
+            ChannelKind::ALL.into_iter().flat_map(own).chain(ChannelKind::SHARED_FIELDS.into_iter().flat_map(shared)).collect()
         }
     }
 }
 
 /// What stands below the help of a command that takes settings.
-pub(super) fn help() -> String {
+pub(super) fn kinds_help() -> String {
     let cells = |kind: &'static ChannelKind| [[&[kind.name], kind.aliases].concat().join(", "), kind.title.to_owned()];
-    let table = table::table(&["KIND", "WHAT IT IS"], ChannelKind::ALL.into_iter().map(cells)).join("\n");
+    let table = table::format_table(&["KIND", "WHAT IT IS"], ChannelKind::ALL.into_iter().map(cells)).join("\n");
     format!("{table}\n\nThe settings of a kind, and where to get them: overdue channel kinds KIND")
 }
 
-impl Kinds {
+impl KindsArgs {
     /// Shows the kinds, without a server or a database.
-    pub(in crate::cli) fn show(self) -> Result<(), Failure> {
-        let rows = rows(self.kind);
+    pub(in crate::cli) fn show(self) -> Result<(), CliError> {
+        let rows = field_rows(self.kind);
         match self.kind {
             Some(kind) if !self.json.json => {
-                let mut lines = table::table(&HEADINGS, rows.iter().map(FieldRow::cells));
+                let mut lines = table::format_table(&HEADINGS, rows.iter().map(KindFieldRow::cells));
                 lines.extend([String::new(), format!("{}. {}", kind.title, kind.guide)]);
                 if kind.has_secret_files() {
                     lines.push("A secret can be read from a file on the server: add -file to its key and give the path.".into());
                 }
                 lines.extend([String::new(), kind.example_command()]);
-                table::lines(&lines)
+                table::print_lines(&lines)
             }
-            _ => table::show(&rows, self.json.json, &HEADINGS, FieldRow::cells),
+            _ => table::print_list(&rows, self.json.json, &HEADINGS, KindFieldRow::cells),
         }
-        .map_err(Failure::unwritten)
+        .map_err(CliError::output_failed)
     }
 }

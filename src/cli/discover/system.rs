@@ -4,16 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::cli::shared::read_at_most;
-use crate::discover::{Crontab, LIST, PROPERTIES, Timer, Whose, listed, timers as parsed};
+use crate::cli::common_args::read_limited;
+use crate::discover::{Crontab, CrontabOwner, LIST_TIMERS_ARGS, SystemdTimer, TIMER_PROPERTIES, parse_timer_list, parse_timers as parsed};
 
 /// How the crontab of whoever asks is called.
-pub(super) const OWN: &str = "crontab";
+pub(super) const OWN_CRONTAB_NAME: &str = "crontab";
 /// Bytes of a crontab that are read.
-pub(super) const MOST_BYTES: u64 = 1 << 20;
+pub(super) const MAX_CRONTAB_BYTES: u64 = 1 << 20;
 
 /// Directories with the crontabs of users.
-const SPOOLS: [&str; 2] = ["/var/spool/cron/crontabs", "/var/spool/cron"];
+const CRONTAB_DIRECTORIES: [&str; 2] = ["/var/spool/cron/crontabs", "/var/spool/cron"];
 
 /// The name of this machine, without its domain.
 pub(super) fn host_name() -> String {
@@ -23,20 +23,28 @@ pub(super) fn host_name() -> String {
 }
 
 /// Every crontab that can be read.
-pub(super) fn crontabs() -> Vec<Crontab> {
+pub(super) fn read_crontabs() -> Vec<Crontab> {
     let mut found = Vec::new();
-    let system = std::iter::once(PathBuf::from("/etc/crontab")).chain(files(Path::new("/etc/cron.d")));
-    found.extend(system.filter_map(|path| crontab(&path, Whose::System)));
-    let users: Vec<_> = SPOOLS.iter().flat_map(|spool| files(Path::new(spool))).filter_map(|path| crontab(&path, Whose::User)).collect();
+    let system = std::iter::once(PathBuf::from("/etc/crontab")).chain(crontab_files(Path::new("/etc/cron.d")));
+    found.extend(system.filter_map(|path| read_crontab(&path, CrontabOwner::System)));
+    let users: Vec<_> = CRONTAB_DIRECTORIES
+        .iter()
+        .flat_map(|spool| crontab_files(Path::new(spool)))
+        .filter_map(|path| read_crontab(&path, CrontabOwner::User))
+        .collect();
     if users.is_empty() {
-        found.extend(output("crontab", &["-l"]).map(|text| Crontab { name: OWN.into(), text, whose: Whose::User }));
+        found.extend(command_output("crontab", &["-l"]).map(|text| Crontab {
+            name: OWN_CRONTAB_NAME.into(),
+            text,
+            owner: CrontabOwner::User,
+        }));
     }
     found.extend(users);
     found
 }
 
 /// The files of a directory whose names cron would take.
-fn files(directory: &Path) -> Vec<PathBuf> {
+fn crontab_files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
     let is_taken = |path: &PathBuf| path.is_file() && path.file_name().is_some_and(|name| !name.to_string_lossy().contains(['.', '~']));
     let mut files: Vec<_> = entries.filter(is_taken).collect();
@@ -44,32 +52,32 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn crontab(path: &Path, whose: Whose) -> Option<Crontab> {
-    let text = String::from_utf8(read_at_most(path, MOST_BYTES).ok()?).ok()?;
-    Some(Crontab { name: path.display().to_string(), text, whose })
+fn read_crontab(path: &Path, whose: CrontabOwner) -> Option<Crontab> {
+    let text = String::from_utf8(read_limited(path, MAX_CRONTAB_BYTES).ok()?).ok()?;
+    Some(Crontab { name: path.display().to_string(), text, owner: whose })
 }
 
 /// The timers of the system and of whoever asks, with the directories for their units.
-pub(super) fn timers() -> Vec<(Vec<Timer>, String)> {
+pub(super) fn query_timers() -> Vec<(Vec<SystemdTimer>, String)> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let own = home.map(|home| home.join(".config/systemd/user").display().to_string());
-    let system = of_manager(&[]).map(|timers| (timers, "/etc/systemd/system".to_owned()));
-    let user = own.and_then(|directory| Some((of_manager(&["--user"])?, directory)));
+    let system = timers_of_manager(&[]).map(|timers| (timers, "/etc/systemd/system".to_owned()));
+    let user = own.and_then(|directory| Some((timers_of_manager(&["--user"])?, directory)));
     system.into_iter().chain(user).collect()
 }
 
-fn of_manager(manager: &[&str]) -> Option<Vec<Timer>> {
-    let list: Vec<_> = manager.iter().chain(&LIST).copied().collect();
-    let names = listed(&output("systemctl", &list)?).ok()?;
+fn timers_of_manager(manager: &[&str]) -> Option<Vec<SystemdTimer>> {
+    let list: Vec<_> = manager.iter().chain(&LIST_TIMERS_ARGS).copied().collect();
+    let names = parse_timer_list(&command_output("systemctl", &list)?).ok()?;
     if names.is_empty() {
         return None;
     }
-    let show: Vec<_> = manager.iter().copied().chain(["show", "-p", PROPERTIES]).chain(names.iter().map(String::as_str)).collect();
-    Some(parsed(&output("systemctl", &show)?))
+    let show: Vec<_> = manager.iter().copied().chain(["show", "-p", TIMER_PROPERTIES]).chain(names.iter().map(String::as_str)).collect();
+    Some(parsed(&command_output("systemctl", &show)?))
 }
 
 /// What a command prints; `None` if it is not there or fails.
-fn output(program: &str, arguments: &[&str]) -> Option<String> {
+fn command_output(program: &str, arguments: &[&str]) -> Option<String> {
     let done = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     done.status.success().then(|| String::from_utf8(done.stdout).ok()).flatten()
 }

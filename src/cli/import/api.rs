@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::ProgressBar;
 
-use super::super::Failure;
-use super::read;
+use super::super::CliError;
+use super::read_small_file;
 use crate::clock::Clock;
 use crate::domain::project::ProjectName;
-use crate::import::api::{Api, fetch};
-use crate::import::{Chosen, Logs, Source};
+use crate::import::api::{ApiSource, fetch_project};
+use crate::import::{ImportSource, PingLogSelection, ProjectSelection};
 use crate::outbound::{Outbound, OutboundConfig, ProxyChoice};
 use crate::random::Random;
 
 #[derive(Args)]
 #[command(next_help_heading = "From an API")]
-pub(super) struct ApiArgs {
+pub(super) struct ImportApiArgs {
     /// Address of a server whose API is read in place of a file, for whoever has none: it tells less. Name the project with --project
     #[arg(long, env = "OVERDUE_API", value_name = "URL", conflicts_with = "source", requires_all = ["key_file", "project"])]
     pub(super) api: Option<String>,
@@ -44,33 +44,38 @@ pub(super) struct ApiArgs {
     ca_file: Option<PathBuf>,
 }
 
-impl ApiArgs {
+impl ImportApiArgs {
     /// Asks the API, if one is given.
-    pub(super) fn fetched(&self, projects: &[Chosen], logs: Logs, bar: &ProgressBar) -> Result<Option<Source>, Failure> {
+    pub(super) fn fetch_source(
+        &self,
+        projects: &[ProjectSelection],
+        logs: PingLogSelection,
+        bar: &ProgressBar,
+    ) -> Result<Option<ImportSource>, CliError> {
         let Some((url, key_file)) = self.api.as_ref().zip(self.key_file.as_ref()) else { return Ok(None) };
         let project = match projects {
-            [Chosen { old, new: None }] => ProjectName::parse(old).map_err(str::to_owned),
+            [ProjectSelection { source_name: old, new_name: None }] => ProjectName::parse(old).map_err(str::to_owned),
             _ => Err("--project takes the name that the one project of an API gets here".to_owned()),
         };
-        let key = |path: &Path| read(path).map(|text| text.trim().to_owned());
-        let api = Api {
+        let key = |path: &Path| read_small_file(path).map(|text| text.trim().to_owned());
+        let api = ApiSource {
             url: url.clone(),
             key: key(key_file)?,
             read_only_key: self.read_only_key_file.as_deref().map(key).transpose()?,
             ping_key: self.ping_key_file.as_deref().map(key).transpose()?,
-            project: project.map_err(Failure::usage)?,
+            project: project.map_err(CliError::usage)?,
             logs,
         };
         let (proxy, ca_file) = (self.outbound_proxy.clone().unwrap_or_default(), self.ca_file.clone());
         let config = OutboundConfig { proxy, ca_file, with_pins: false, ..OutboundConfig::default() };
-        let outbound = Outbound::new(config, &Clock::System, Random::System).map_err(Failure::usage)?;
+        let outbound = Outbound::new(config, &Clock::System, Random::System).map_err(CliError::usage)?;
         let mut is_told = false;
         let mut tell = |done: u64, total: u64| {
-            if let (Some(most), requests) = api.pace(total)
+            if let (Some(most), requests) = api.request_estimate(total)
                 && !std::mem::replace(&mut is_told, true)
             {
                 let minutes = requests.div_ceil(most.into());
-                let more = if logs == Logs::All { " and one for each body" } else { "" };
+                let more = if logs == PingLogSelection::All { " and one for each body" } else { "" };
                 // Whether or not anybody reads it.
                 let _ = writeln!(io::stderr(), "overdue: {requests} requests{more}, {most} a minute: at least {minutes} min");
             }
@@ -78,7 +83,7 @@ impl ApiArgs {
             bar.set_prefix("checks");
             bar.set_position(done);
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
-        runtime.block_on(fetch(&api, &outbound, &Clock::System, &Random::System, &mut tell)).map(Some).map_err(Failure::usage)
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
+        runtime.block_on(fetch_project(&api, &outbound, &Clock::System, &Random::System, &mut tell)).map(Some).map_err(CliError::usage)
     }
 }

@@ -4,41 +4,41 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::Failure;
-use super::handover::{self, Handover};
-use super::how::How;
-use super::{bar, told};
+use super::super::CliError;
+use super::mode_args::ImportModeArgs;
+use super::upload::{self, ImportUpload};
+use super::{progress_bar, progress_callback};
 use crate::clock::Clock;
-use crate::import::overdue::Reading;
+use crate::import::export_format::ExportReader;
 use crate::random::Random;
 
 #[derive(Args)]
-pub(in crate::cli) struct OverdueArgs {
+pub(in crate::cli) struct ImportOverdueArgs {
     /// File to read, as `overdue export --format jsonl` writes it; `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
     #[command(flatten)]
-    how: How,
+    how: ImportModeArgs,
 }
 
-impl OverdueArgs {
-    pub(super) fn run(self, data: impl FnOnce() -> Result<PathBuf, Failure>) -> Result<(), Failure> {
-        self.how.check()?;
-        let bar = bar();
-        let mut tell = told(&bar);
+impl ImportOverdueArgs {
+    pub(super) fn run(self, data: impl FnOnce() -> Result<PathBuf, CliError>) -> Result<(), CliError> {
+        self.how.require_mode()?;
+        let bar = progress_bar();
+        let mut tell = progress_callback(&bar);
         let now = Clock::System.now();
-        let mut reading = Reading::begin(&self.file, &self.how.project, &Random::System, &mut tell).map_err(Failure::usage)?;
-        if self.how.is_dry() {
+        let mut reading = ExportReader::open(&self.file, &self.how.project, &Random::System, &mut tell).map_err(CliError::usage)?;
+        if self.how.is_dry_run() {
             bar.finish_and_clear();
-            let (imported, report) = reading.end(now);
-            return self.how.look(data, imported, report, &[]);
+            let (imported, report) = reading.finish(now);
+            return self.how.finish_dry_run(data, imported, report, &[]);
         }
-        let mut handover = Handover::begin(handover::open(&data()?)?, reading.imported())?;
-        reading.logs(&mut tell, &mut |entry| handover.take(entry)).map_err(Failure::usage)?;
-        let (imported, report) = reading.end(now);
+        let mut handover = ImportUpload::begin(upload::open_session(&data()?)?, reading.contents())?;
+        reading.read_logs(&mut tell, &mut |entry| handover.add_log_entry(entry)).map_err(CliError::usage)?;
+        let (imported, report) = reading.finish(now);
         bar.finish_and_clear();
         let done = self.how.finish(handover, imported)?;
-        self.how.show(&report, &[], &done)
+        self.how.print_report(&report, &[], &done)
     }
 }

@@ -3,20 +3,20 @@ use clap::Parser;
 use super::*;
 
 #[derive(Parser)]
-struct Command {
+struct ScheduleTestCommand {
     #[command(flatten)]
     args: ScheduleArgs,
 }
 
 fn args(words: &[&str]) -> Result<ScheduleArgs, String> {
-    let parsed = Command::try_parse_from([&["schedule"], words].concat());
+    let parsed = ScheduleTestCommand::try_parse_from([&["schedule"], words].concat());
     parsed.map(|command| command.args).map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
 }
 
 /// Standard output and standard error, at 2026-11-20T10:00:00Z.
 fn schedule(words: &[&str], stdin: &[u8]) -> (String, String) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    run(&args(words).unwrap(), Moment::from_secs(1_795_168_800), stdin, &mut stdout, &mut stderr).unwrap();
+    run(&args(words).unwrap(), Timestamp::from_secs(1_795_168_800), stdin, &mut stdout, &mut stderr).unwrap();
     (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
@@ -102,6 +102,6 @@ fn a_closed_pipe_ends_quietly() {
         }
     }
     for words in ["daily", "--batch"] {
-        assert!(run(&args(&[words]).unwrap(), Moment::default(), &br#"{"expr":"daily"}"#[..], Closed, io::sink()).is_ok());
+        assert!(run(&args(&[words]).unwrap(), Timestamp::default(), &br#"{"expr":"daily"}"#[..], Closed, io::sink()).is_ok());
     }
 }

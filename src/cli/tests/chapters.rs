@@ -2,12 +2,12 @@
 
 use clap::CommandFactory as _;
 
-use super::super::{Cli, parse};
-use super::all;
+use super::super::{Cli, parse_args};
+use super::all_commands;
 use crate::docs::CHAPTERS;
 
 /// The words of a command, up to where a shell goes on with something else; of its grammar what the chapters use.
-fn words(line: &str) -> Vec<String> {
+fn shell_words_of(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in line.chars() {
         match (quote, letter) {
@@ -24,7 +24,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// The lines of blocks of the language `sh`, and the parts in backquotes of all other text. A line that goes on in the next one is one.
-fn parts(text: &str) -> (Vec<String>, Vec<&str>) {
+fn code_parts(text: &str) -> (Vec<String>, Vec<&str>) {
     let (mut lines, mut quoted, mut block) = (Vec::<String>::new(), Vec::new(), None);
     for line in text.lines() {
         match (block, line.strip_prefix("```")) {
@@ -50,13 +50,13 @@ fn commands_of_the_chapters_are_taken() {
     let in_place = |word: String| if is_secret(&word) { secret.path().into() } else { word.into() };
     let mut count = 0;
     for chapter in CHAPTERS {
-        for line in parts(chapter.text).0 {
+        for line in code_parts(chapter.text).0 {
             let command = line.trim_start_matches("sudo ");
             if !command.starts_with("overdue ") {
                 continue;
             }
             count += 1;
-            if let Err(error) = parse(words(command).into_iter().map(in_place).collect(), |_| None) {
+            if let Err(error) = parse_args(shell_words_of(command).into_iter().map(in_place).collect(), |_| None) {
                 panic!("{}.md says:\n{line}\n{error}", chapter.slug);
             }
         }
@@ -71,8 +71,8 @@ fn flags_and_subcommands_that_the_chapters_name_are_there() {
     let has = |command: &clap::Command, flag: &str| command.get_arguments().any(|argument| argument.get_long() == Some(flag));
     let (mut commands, mut flags, mut wrong) = (0, 0, Vec::new());
     for chapter in CHAPTERS {
-        for part in parts(chapter.text).1 {
-            let words = words(part);
+        for part in code_parts(chapter.text).1 {
+            let words = shell_words_of(part);
             let (named, rest) = match words.split_first() {
                 Some((first, rest)) if first == "overdue" => (true, rest),
                 Some((first, _)) if tree.find_subcommand(first).is_some() && part.contains(" --") => (true, &words[..]),
@@ -84,7 +84,7 @@ fn flags_and_subcommands_that_the_chapters_name_are_there() {
                 let flag = word.strip_prefix("--").map(|flag| flag.split('=').next().unwrap_or_default());
                 match (flag, command.find_subcommand(word)) {
                     // A flag that is named alone belongs to one command or another.
-                    (Some(flag), _) if !named && !all(&tree).into_iter().any(|command| has(command, flag)) => {
+                    (Some(flag), _) if !named && !all_commands(&tree).into_iter().any(|command| has(command, flag)) => {
                         wrong.push((chapter.slug, part));
                     }
                     (Some(flag), _) if named && !has(command, flag) => wrong.push((chapter.slug, part)),

@@ -1,13 +1,13 @@
 //! What a row of the outbox keeps of earlier attempts to send it.
 
 use crate::domain::ids::DeliveryNumber;
-use crate::domain::moment::Moment;
+use crate::domain::timestamp::Timestamp;
 
 /// A row that began as a part of a message whose rows begin one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct BatchPart {
     /// The row that begins last. Nothing is sent before.
-    pub last: DeliveryNumber,
+    pub last_row: DeliveryNumber,
     /// How often sending that row was begun before.
     pub attempts: u16,
 }
@@ -23,9 +23,9 @@ pub struct Recipient {
 
 impl Recipient {
     /// The same after an attempt of which nothing was reported.
-    pub fn interrupted(self) -> Self {
+    pub fn after_interruption(self) -> Self {
         match self.result {
-            RecipientResult::Open => Self { result: RecipientResult::Doubtful, ..self },
+            RecipientResult::Pending => Self { result: RecipientResult::PossiblyDelivered, ..self },
             _ => self,
         }
     }
@@ -35,19 +35,19 @@ impl Recipient {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RecipientResult {
     /// It was taken.
-    Taken,
+    Accepted,
     /// It was refused for good, with this error of at most [`Delivery::LONGEST_REASON`](super::Delivery::LONGEST_REASON) bytes.
     Refused(Box<str>),
     /// It may have arrived.
-    Doubtful,
+    PossiblyDelivered,
     /// It has not arrived.
-    Open,
+    Pending,
 }
 
 impl RecipientResult {
     /// True if nothing more is sent to the recipient.
-    pub fn is_settled(&self) -> bool {
-        matches!(self, Self::Taken | Self::Refused(_))
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Accepted | Self::Refused(_))
     }
 }
 
@@ -57,7 +57,7 @@ pub struct RefusedRecipient {
     /// The address.
     pub address: Box<str>,
     /// The time of the first refusal after the last mail that was taken.
-    pub since: Moment,
+    pub since: Timestamp,
     /// The reason for the last refusal, of at most [`Delivery::LONGEST_REASON`](super::Delivery::LONGEST_REASON) bytes.
     pub reason: Box<str>,
 }

@@ -4,86 +4,87 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use super::{ChannelSettings, Class, SettingsError, value};
-use crate::domain::ids::hyphenated_uuid;
+use super::{ChannelClass, ChannelSettings, SettingsError, field_value};
+use crate::domain::ids::parse_hyphenated_uuid;
 
 /// The setting that lists the members.
-const KEY: &str = "channels";
+const MEMBERS_KEY: &str = "channels";
 
 impl ChannelSettings {
     /// The UUIDs of the channels that a group stands for; none for every other kind.
     pub fn members(&self) -> impl Iterator<Item = Uuid> {
-        self.listed().filter_map(hyphenated_uuid)
+        self.member_entries().filter_map(parse_hyphenated_uuid)
     }
 
     /// The recipients of a mail channel; none for every other kind.
     pub fn recipients(&self) -> impl Iterator<Item = &str> {
-        self.value("to").filter(|_| self.kind().name == "email").into_iter().flat_map(value::items)
+        self.value("to").filter(|_| self.kind().name == "email").into_iter().flat_map(field_value::split_list)
     }
 
     /// The members as they are written; none for every other kind.
-    fn listed(&self) -> impl Iterator<Item = &str> {
-        self.value(KEY).filter(|_| self.kind().class == Class::Group).into_iter().flat_map(value::items)
+    fn member_entries(&self) -> impl Iterator<Item = &str> {
+        self.value(MEMBERS_KEY).filter(|_| self.kind().class == ChannelClass::Group).into_iter().flat_map(field_value::split_list)
     }
 
     /// These settings with the UUIDs that `find` gives in place of the names of members. Members that `stored` lists are kept as they are.
     ///
     /// # Errors
     /// With the sentence of `find` for a text that names no channel.
-    pub fn with_members_found(
+    pub fn with_resolved_members(
         &self,
         stored: Option<&Self>,
         find: impl Fn(&str) -> Result<Uuid, String>,
     ) -> Result<Cow<'_, Self>, SettingsError> {
-        let is_stored = |text: &str| stored.is_some_and(|stored| stored.listed().any(|member| member == text));
-        let found = self.listed().map(|text| if is_stored(text) { Ok(text.to_owned()) } else { find(text).map(|uuid| uuid.to_string()) });
-        let found = found.collect::<Result<Vec<_>, _>>().map_err(|problem| self.refused(format!("{KEY} {problem}")))?;
-        Ok(self.listing(found))
+        let is_stored = |text: &str| stored.is_some_and(|stored| stored.member_entries().any(|member| member == text));
+        let found =
+            self.member_entries().map(|text| if is_stored(text) { Ok(text.to_owned()) } else { find(text).map(|uuid| uuid.to_string()) });
+        let found = found.collect::<Result<Vec<_>, _>>().map_err(|problem| self.error(format!("{MEMBERS_KEY} {problem}")))?;
+        Ok(self.with_member_list(found))
     }
 
     /// Returns these settings with each name of a member replaced by the UUIDs of all channels that have it. A name without a channel and
     /// a UUID are kept.
     #[must_use]
-    pub fn with_members_known(&self, find: impl Fn(&str) -> Vec<Uuid>) -> Cow<'_, Self> {
+    pub fn with_member_uuids(&self, find: impl Fn(&str) -> Vec<Uuid>) -> Cow<'_, Self> {
         let known = |text: &str| match find(text) {
-            found if found.is_empty() || hyphenated_uuid(text).is_some() => vec![text.to_owned()],
+            found if found.is_empty() || parse_hyphenated_uuid(text).is_some() => vec![text.to_owned()],
             found => found.iter().map(Uuid::to_string).collect(),
         };
-        self.listing(self.listed().flat_map(known).collect())
+        self.with_member_list(self.member_entries().flat_map(known).collect())
     }
 
     /// Returns the members that are listed by a name, which stands for no channel.
-    pub fn unknown_members(&self) -> impl Iterator<Item = &str> {
-        self.listed().filter(|text| hyphenated_uuid(text).is_none())
+    pub fn unresolved_members(&self) -> impl Iterator<Item = &str> {
+        self.member_entries().filter(|text| parse_hyphenated_uuid(text).is_none())
     }
 
     /// These settings with the names of members in place of their UUIDs; a member without a name that would be found again keeps its UUID.
     #[must_use]
-    pub fn with_members_named(&self, name: impl Fn(Uuid) -> Option<String>) -> Cow<'_, Self> {
-        let shown = self.listed().map(|text| hyphenated_uuid(text).and_then(&name).unwrap_or_else(|| text.to_owned()));
-        self.listing(shown.collect())
+    pub fn with_member_names(&self, name: impl Fn(Uuid) -> Option<String>) -> Cow<'_, Self> {
+        let shown = self.member_entries().map(|text| parse_hyphenated_uuid(text).and_then(&name).unwrap_or_else(|| text.to_owned()));
+        self.with_member_list(shown.collect())
     }
 
     /// These settings with some of the members.
     #[must_use]
-    pub fn with_members_kept(&self, is_kept: impl Fn(Uuid) -> bool) -> Cow<'_, Self> {
-        let kept = self.listed().filter(|text| hyphenated_uuid(text).is_none_or(&is_kept));
-        self.listing(kept.map(str::to_owned).collect())
+    pub fn with_retained_members(&self, is_kept: impl Fn(Uuid) -> bool) -> Cow<'_, Self> {
+        let kept = self.member_entries().filter(|text| parse_hyphenated_uuid(text).is_none_or(&is_kept));
+        self.with_member_list(kept.map(str::to_owned).collect())
     }
 
     /// These settings with this list of members, each once.
-    fn listing(&self, mut members: Vec<String>) -> Cow<'_, Self> {
+    fn with_member_list(&self, mut members: Vec<String>) -> Cow<'_, Self> {
         let mut seen = std::collections::BTreeSet::new();
         members.retain(|member| seen.insert(member.clone()));
-        if self.kind().class != Class::Group || self.listed().eq(members.iter().map(String::as_str)) {
+        if self.kind().class != ChannelClass::Group || self.member_entries().eq(members.iter().map(String::as_str)) {
             return Cow::Borrowed(self);
         }
-        Cow::Owned(self.with_list(KEY, &members))
+        Cow::Owned(self.with_list(MEMBERS_KEY, &members))
     }
 }
 
 /// True if a group that lists this name means the channel that has it, provided that no other channel of the project has it.
-pub fn can_name_member(name: &str) -> bool {
+pub fn is_usable_member_name(name: &str) -> bool {
     let is_item = !name.contains(',') && name.trim_matches(' ') == name;
-    !name.is_empty() && is_item && hyphenated_uuid(name).is_none()
+    !name.is_empty() && is_item && parse_hyphenated_uuid(name).is_none()
 }

@@ -12,9 +12,9 @@ fn parse(kind: &'static ChannelKind, pairs: Pairs<'_>) -> Result<ChannelSettings
 #[test]
 fn kinds_are_found_by_their_names() {
     for kind in ChannelKind::ALL {
-        assert_eq!(ChannelKind::named(kind.name), Some(kind));
+        assert_eq!(ChannelKind::from_name(kind.name), Some(kind));
     }
-    assert_eq!((ChannelKind::named("Email"), ChannelKind::named("")), (None, None));
+    assert_eq!((ChannelKind::from_name("Email"), ChannelKind::from_name("")), (None, None));
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn good_settings_are_taken_and_come_back() {
     for (kind, pairs) in cases {
         let settings = parse(kind, pairs).unwrap();
         assert_eq!(settings.pairs().collect::<Vec<_>>(), *pairs);
-        assert_eq!(ChannelSettings::read(kind, settings.pairs()).as_ref(), Ok(&settings));
+        assert_eq!(ChannelSettings::from_stored(kind, settings.pairs()).as_ref(), Ok(&settings));
     }
 }
 
@@ -129,7 +129,7 @@ fn a_mask_keeps_what_is_stored() {
     let stored =
         parse(&WEBHOOK, &[("down-url", "http://a/x"), ("up-url", "https://b:1"), ("header.k", "secret"), ("header.l", "l")]).unwrap();
     let masked: Vec<_> = stored.masked().collect();
-    let replaced = |pairs: Pairs<'_>| stored.replaced(pairs.iter().copied()).map_err(|error| error.to_string());
+    let replaced = |pairs: Pairs<'_>| stored.replace_with(pairs.iter().copied()).map_err(|error| error.to_string());
     let (a, k) = (("down-url", "http://a/x"), ("header.k", "***"));
     for (given, wanted) in [
         // Everything comes back as it was shown.
@@ -162,38 +162,38 @@ fn a_mask_keeps_what_is_stored() {
     }
     // The only server has been given everything.
     let one = parse(&WEBHOOK, &[a, ("down-header.k", "secret")]).unwrap();
-    assert!(one.replaced([a, ("up-url", "http://a/y"), ("down-header.k", "***")]).is_ok());
+    assert!(one.replace_with([a, ("up-url", "http://a/y"), ("down-header.k", "***")]).is_ok());
     assert!(parse(&WEBHOOK, &[a, k]).unwrap_err().contains("\"header.k\" is ***, which stands for a stored value"));
     // A file that holds such a value was written before it meant anything.
-    assert!(ChannelSettings::read(&WEBHOOK, [a, k]).is_ok());
+    assert!(ChannelSettings::from_stored(&WEBHOOK, [a, k]).is_ok());
 }
 
 /// Settings of a kind: those of its example, and a value for everything else that it takes with them.
 fn all_settings(kind: &'static ChannelKind) -> ChannelSettings {
     let mut settings = parse(kind, kind.example).unwrap();
     for field in kind.fields.iter().chain(kind.common_fields()) {
-        if let Ok(more) = settings.with(&field.key.replace("NAME", "name"), sample(field)) {
+        if let Ok(more) = settings.with_value(&field.key.replace("NAME", "name"), sample(field)) {
             settings = more;
         }
     }
     settings
 }
 
-fn sample(field: &Field) -> &'static str {
-    match field.form {
-        Form::MailAddresses(_) => "a@b.example",
-        Form::Phone => "+37120000000",
-        Form::Url | Form::SecretUrl => "https://example.org/a/b",
-        Form::Choice(words) => words.last().unwrap(),
-        Form::Flag => "on",
-        Form::Number(..) | Form::NumberOrOff(..) => "1",
-        Form::Duration(..) => "4h",
-        Form::Hours => "22:00-07:00",
-        Form::Days => "mon-fri",
-        Form::Zone => "Europe/Riga",
-        Form::Pin => "sha256:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
-        Form::Secret(_) | Form::Header => "hidden",
-        Form::Line(_) | Form::List(_) | Form::Text(_) | Form::Template(_) | Form::Label => "value",
+fn sample(field: &SettingField) -> &'static str {
+    match field.field_type {
+        FieldType::MailAddresses(_) => "a@b.example",
+        FieldType::PhoneNumber => "+37120000000",
+        FieldType::Url | FieldType::SecretUrl => "https://example.org/a/b",
+        FieldType::Choice(words) => words.last().unwrap(),
+        FieldType::Flag => "on",
+        FieldType::Number(..) | FieldType::NumberOrOff(..) => "1",
+        FieldType::Duration(..) => "4h",
+        FieldType::TimeRange => "22:00-07:00",
+        FieldType::Weekdays => "mon-fri",
+        FieldType::TimeZone => "Europe/Riga",
+        FieldType::CertificatePin => "sha256:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+        FieldType::Secret(_) | FieldType::Header => "hidden",
+        FieldType::Line(_) | FieldType::List(_) | FieldType::Text(_) | FieldType::Template(_) | FieldType::Label => "value",
     }
 }
 
@@ -201,20 +201,20 @@ fn sample(field: &Field) -> &'static str {
 fn examples_make_channels_and_every_field_takes_some_value() {
     for kind in ChannelKind::ALL {
         let example = parse(kind, kind.example).unwrap();
-        assert_eq!(example.lacks(), None, "{kind:?}");
-        assert!(example.takes(Event::Test) || kind.class == Class::Group, "{kind:?}");
+        assert_eq!(example.missing_setting(), None, "{kind:?}");
+        assert!(example.handles_event(AlertEvent::Test) || kind.class == ChannelClass::Group, "{kind:?}");
         let all = all_settings(kind);
-        assert_eq!(ChannelSettings::read(kind, all.pairs()).as_ref(), Ok(&all), "{kind:?}");
+        assert_eq!(ChannelSettings::from_stored(kind, all.pairs()).as_ref(), Ok(&all), "{kind:?}");
         // What is shown may be given back.
         let masked: Vec<_> = all.masked().collect();
-        assert_eq!(all.replaced(masked.iter().map(|(key, value)| (*key, &**value))).as_ref(), Ok(&all), "{kind:?}");
+        assert_eq!(all.replace_with(masked.iter().map(|(key, value)| (*key, &**value))).as_ref(), Ok(&all), "{kind:?}");
         for secret in all.secrets() {
             assert!(!masked.iter().any(|(_, value)| value == secret), "{kind:?}");
         }
         for field in kind.fields.iter().filter(|field| kind.example.iter().all(|(key, _)| *key != field.key)) {
             let key = field.key.replace("NAME", "name");
             let alone = kind.example.iter().copied().filter(|(other, _)| *other != key).chain([(key.as_str(), sample(field))]);
-            match ChannelSettings::read(kind, alone) {
+            match ChannelSettings::from_stored(kind, alone) {
                 Ok(_) => {}
                 // Only what another field rules out.
                 Err(error) => assert!(error.to_string().contains("; give") && !error.to_string().contains("is no"), "{error}"),
@@ -223,72 +223,77 @@ fn examples_make_channels_and_every_field_takes_some_value() {
         assert!(!kind.guide.is_empty() && kind.guide.ends_with('.') && !kind.title.is_empty(), "{kind:?}");
         assert!(ChannelKind::ALL.iter().filter(|other| other.name == kind.name || other.aliases.contains(&kind.name)).count() == 1);
     }
-    assert_eq!(ChannelKind::named("pushover").map(|kind| kind.name), Some("po"));
-    assert_eq!(ChannelKind::named("pagerduty").map(|kind| kind.name), Some("pd"));
-    assert_eq!(ChannelKind::named("teams").map(|kind| kind.name), Some("msteamsw"));
+    assert_eq!(ChannelKind::from_name("pushover").map(|kind| kind.name), Some("po"));
+    assert_eq!(ChannelKind::from_name("pagerduty").map(|kind| kind.name), Some("pd"));
+    assert_eq!(ChannelKind::from_name("teams").map(|kind| kind.name), Some("msteamsw"));
 }
 
 #[test]
 fn every_form_says_what_it_takes() {
-    let refused = |form: Form, value: &str| Field::optional("key", form, "").check("key", value).unwrap_err();
+    let refused = |form: FieldType, value: &str| SettingField::optional("key", form, "").check_value("key", value).unwrap_err();
     for (form, good, bad, message) in [
         (
-            Form::Number(-3, 2),
+            FieldType::Number(-3, 2),
             &["-3", "0", "2"][..],
             &["", "3", "+1", "01", "1.5", "9999999999999999999"][..],
             "key is not a whole number from -3 to 2; give one",
         ),
-        (Form::NumberOrOff(1, 9), &["off", "9"], &["", "0", "on"], "give one, or off"),
+        (FieldType::NumberOrOff(1, 9), &["off", "9"], &["", "0", "on"], "give one, or off"),
         (
-            Form::Duration(300, 86_400),
+            FieldType::Duration(300, 86_400),
             &["300s", "5m", "1h", "1d"],
             &["", "5", "4m", "2d", "-1h", "1w", "1h30m", "9223372036854775807d"],
             "key is not a time from 5m to 1d; give one like 90s, 30m, 4h or 2d",
         ),
         (
-            Form::Hours,
+            FieldType::TimeRange,
             &["00:00-23:59", "22:00-07:00"],
             &["", "22-7", "24:00-07:00", "22:60-07:00", "+2:00-07:00", "22:00"],
             "key is not a part of the day like 22:00-07:00",
         ),
         (
-            Form::Days,
+            FieldType::Weekdays,
             &["mon", "mon-fri", "sat,sun", "fri-mon,wed"],
             &["", "Mon", "mon-", "monday", "mon,,tue"],
             "key is not days of the week like mon-fri",
         ),
-        (Form::Zone, &["Europe/Riga", "UTC"], &["", "Riga", "europe/riga"], "key is not a time zone"),
+        (FieldType::TimeZone, &["Europe/Riga", "UTC"], &["", "Riga", "europe/riga"], "key is not a time zone"),
         (
-            Form::Pin,
+            FieldType::CertificatePin,
             &["sha256:000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F"],
             &["", "sha256:00", "sha256:0001z2030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"],
             "key is not the SHA-256 of a certificate",
         ),
-        (Form::Flag, &["on", "off"], &["", "yes", "ON"], "key is none of on, off"),
-        (Form::List(2), &["a", "a, b"], &["a,", ",", ""], "key "),
-        (Form::Line(3), &["a b"], &["", " ", "a\nb", "abcd", "\0"], "key "),
+        (FieldType::Flag, &["on", "off"], &["", "yes", "ON"], "key is none of on, off"),
+        (FieldType::List(2), &["a", "a, b"], &["a,", ",", ""], "key "),
+        (FieldType::Line(3), &["a b"], &["", " ", "a\nb", "abcd", "\0"], "key "),
     ] {
-        let field = Field::optional("key", form, "");
+        let field = SettingField::optional("key", form, "");
         for value in good {
-            assert_eq!(field.check("key", value), Ok(()), "{value}");
+            assert_eq!(field.check_value("key", value), Ok(()), "{value}");
         }
         for value in bad {
-            let error = field.check("key", value).unwrap_err();
+            let error = field.check_value("key", value).unwrap_err();
             assert!(error.contains(message) && error.contains([';', ':']), "{value}: {error}");
         }
     }
-    assert_eq!(refused(Form::List(2), "a,b,c"), "key has 3 parts; give at most 2");
-    assert!(Field::optional("label.NAME", Form::Label, "").check("label.0a", "x").unwrap_err().contains("does not name a label"));
+    assert_eq!(refused(FieldType::List(2), "a,b,c"), "key has 3 parts; give at most 2");
+    assert!(
+        SettingField::optional("label.NAME", FieldType::Label, "")
+            .check_value("label.0a", "x")
+            .unwrap_err()
+            .contains("does not name a label")
+    );
 }
 
 #[test]
 fn a_secret_may_lie_in_a_file_of_the_operator() {
-    let gotify = ChannelKind::named("gotify").unwrap();
+    let gotify = ChannelKind::from_name("gotify").unwrap();
     let url = ("url", "https://a/");
     let settings = parse(gotify, &[url, ("token-file", "/run/credentials/token")]).unwrap();
     assert_eq!(settings.secret_files().collect::<Vec<_>>(), [("token", "/run/credentials/token")]);
     assert_eq!(settings.masked().map(|(_, value)| value.into_owned()).collect::<Vec<_>>(), ["/run/credentials/token", "https://a/"]);
-    let filled = settings.with("token", "secret").unwrap();
+    let filled = settings.with_value("token", "secret").unwrap();
     assert_eq!((filled.get("token"), filled.secret_files().count()), (Some("secret"), 0));
     assert!(parse(gotify, &[url, ("token-file", "token")]).unwrap_err().contains("token-file is not the path of a file from the root"));
     assert!(parse(gotify, &[url, ("url-file", "/a")]).unwrap_err().contains("there is no setting \"url-file\""));
@@ -296,24 +301,26 @@ fn a_secret_may_lie_in_a_file_of_the_operator() {
     let webhook = parse(&WEBHOOK, &[("down-url", "http://a"), ("header.x-file", "no path")]).unwrap();
     assert_eq!(webhook.secret_files().count(), 0);
     // Whoever has but a key of the API names no file of the server.
-    let error = settings.allowed_by(Maker::Api).unwrap_err().to_string();
+    let error = settings.check_author(SettingsAuthor::Api).unwrap_err().to_string();
     assert_eq!(
         error,
         "settings of kind gotify: token-file is set by the operator of the server alone; leave it out, or use overdue channel set"
     );
-    assert!(settings.allowed_by(Maker::Operator).is_ok() && filled.allowed_by(Maker::Api).is_ok());
-    let pinned = filled.with("tls-pin", sample(&Field::optional("", Form::Pin, ""))).unwrap();
-    assert!(pinned.allowed_by(Maker::Api).is_err());
-    let shell = parse(ChannelKind::named("shell").unwrap(), &[("down-command", "true")]).unwrap();
-    assert!(shell.allowed_by(Maker::Api).unwrap_err().to_string().contains("only the operator of the server makes such a channel"));
+    assert!(settings.check_author(SettingsAuthor::Operator).is_ok() && filled.check_author(SettingsAuthor::Api).is_ok());
+    let pinned = filled.with_value("tls-pin", sample(&SettingField::optional("", FieldType::CertificatePin, ""))).unwrap();
+    assert!(pinned.check_author(SettingsAuthor::Api).is_err());
+    let shell = parse(ChannelKind::from_name("shell").unwrap(), &[("down-command", "true")]).unwrap();
+    assert!(
+        shell.check_author(SettingsAuthor::Api).unwrap_err().to_string().contains("only the operator of the server makes such a channel")
+    );
 }
 
 #[test]
 fn a_secret_url_shows_its_server_and_keeps_the_rest() {
-    let discord = ChannelKind::named("discord").unwrap();
+    let discord = ChannelKind::from_name("discord").unwrap();
     let stored = parse(discord, &[("url", "https://discord.com/api/webhooks/1/abc")]).unwrap();
     assert_eq!(stored.masked().collect::<Vec<_>>(), [("url", "https://discord.com/***".into())]);
-    let replaced = |pairs: Pairs<'_>| stored.replaced(pairs.iter().copied()).map_err(|error| error.to_string());
+    let replaced = |pairs: Pairs<'_>| stored.replace_with(pairs.iter().copied()).map_err(|error| error.to_string());
     let kept = replaced(&[("url", "https://discord.com/***"), ("thread", "7")]).unwrap();
     assert_eq!(kept.get("url"), Some("https://discord.com/api/webhooks/1/abc"));
     assert!(
@@ -327,16 +334,20 @@ fn a_secret_url_shows_its_server_and_keeps_the_rest() {
 
 #[test]
 fn a_channel_from_before_more_was_asked_stays() {
-    let old = ChannelSettings::read(&SMS, [("to", "+37120000000")]).unwrap();
-    assert_eq!(old.lacks().as_deref(), Some("account is missing; give account=TEXT"));
-    assert_eq!(parse(&SMS, &[("to", "+37120000000")]).unwrap().lacks(), old.lacks(), "such a channel can be made, as ever");
+    let old = ChannelSettings::from_stored(&SMS, [("to", "+37120000000")]).unwrap();
+    assert_eq!(old.missing_setting().as_deref(), Some("account is missing; give account=TEXT"));
+    assert_eq!(
+        parse(&SMS, &[("to", "+37120000000")]).unwrap().missing_setting(),
+        old.missing_setting(),
+        "such a channel can be made, as ever"
+    );
     // It may be saved again as it is, but a change completes it.
     let masked: Vec<_> = old.masked().collect();
-    assert_eq!(old.replaced(masked.iter().map(|(key, value)| (*key, &**value))).as_ref(), Ok(&old));
-    assert!(old.replaced([("to", "+37120000001")]).is_err());
+    assert_eq!(old.replace_with(masked.iter().map(|(key, value)| (*key, &**value))).as_ref(), Ok(&old));
+    assert!(old.replace_with([("to", "+37120000001")]).is_err());
     let whole = [("to", "+37120000001"), ("account", "AC0123456789abcdef0123456789abcdef"), ("token", "t"), ("from", "+12025550100")];
-    assert_eq!(old.replaced(whole).unwrap().lacks(), None);
-    let error = old.replaced(whole.into_iter().take(3)).unwrap_err();
+    assert_eq!(old.replace_with(whole).unwrap().missing_setting(), None);
+    let error = old.replace_with(whole.into_iter().take(3)).unwrap_err();
     assert!(error.to_string().contains("there is nothing to send from; give from=TEXT or service=TEXT"), "{error}");
 }
 
@@ -347,10 +358,10 @@ fn a_channel_that_was_imported_without_settings_cannot_deliver() {
         ("shell", "there is no command; give down-command=TEXT, up-command=TEXT or both"),
         ("slack", "url is missing; give url=URL"),
     ] {
-        let kind = ChannelKind::named(kind).unwrap();
-        let settings = ChannelSettings::stored(kind, [("", ""); 0]).unwrap();
+        let kind = ChannelKind::from_name(kind).unwrap();
+        let settings = ChannelSettings::from_incomplete(kind, [("", ""); 0]).unwrap();
         assert_eq!(settings.obstacle(None).as_deref(), Some(obstacle));
-        assert_eq!(ChannelSettings::unchecked(kind, kind.example.iter().copied()).unwrap().obstacle(None), None);
+        assert_eq!(ChannelSettings::parse_any_format(kind, kind.example.iter().copied()).unwrap().obstacle(None), None);
     }
 }
 
@@ -358,9 +369,12 @@ fn a_channel_that_was_imported_without_settings_cannot_deliver() {
 fn common_settings_mean_what_they_say() {
     let plain = parse(&EMAIL, &[("to", "a@b")]).unwrap();
     let common = plain.common();
-    assert_eq!((common.down, common.up, common.every, common.group_after, common.notices), (true, true, false, Some(5), false));
-    assert!(plain.takes(Event::Down) && plain.takes(Event::Up) && plain.takes(Event::Still));
-    assert!(!plain.takes(Event::Notice) && !plain.takes(Event::Closed));
+    assert_eq!(
+        (common.alerts_on_down, common.alerts_on_up, common.all_checks, common.group_after, common.receives_notices),
+        (true, true, false, Some(5), false)
+    );
+    assert!(plain.handles_event(AlertEvent::Down) && plain.handles_event(AlertEvent::Up) && plain.handles_event(AlertEvent::StillDown));
+    assert!(!plain.handles_event(AlertEvent::Notice) && !plain.handles_event(AlertEvent::Closed));
     let set = [
         ("to", "a@b"),
         ("send", "up"),
@@ -373,26 +387,40 @@ fn common_settings_mean_what_they_say() {
     ];
     let set = parse(&EMAIL, &set).unwrap();
     let common = set.common();
-    assert_eq!((common.down, common.up, common.repeat, common.repeat_most, common.group_after), (false, true, Some(14_400), Some(3), None));
+    assert_eq!(
+        (common.alerts_on_down, common.alerts_on_up, common.reminder_interval, common.max_reminders, common.group_after),
+        (false, true, Some(14_400), Some(3), None)
+    );
     assert_eq!(common.tz.as_ref().map(|zone| zone.name()), Some("Europe/Riga"));
-    assert!(!set.takes(Event::Down) && set.takes(Event::Up) && set.takes(Event::Notice) && set.takes(Event::Test));
-    let example = |name: &str| parse(ChannelKind::named(name).unwrap(), ChannelKind::named(name).unwrap().example).unwrap();
-    assert!(example("pd").takes(Event::Closed) && !example("pd").takes(Event::Still) && !example("webhook").takes(Event::Closed));
-    assert!(example("github").takes(Event::Down) && !example("github").takes(Event::Up));
-    assert_eq!((example("sms").common().most_a_day, example("ntfy").common().most_a_day), (Some(50), None));
-    assert_eq!(example("group").members().count(), 0);
-    assert!([Event::Down, Event::Up, Event::Test].into_iter().all(|event| !example("group").takes(event)));
-    let silent = example("ntfy").with("priority-up", "0").unwrap();
-    assert!(silent.takes(Event::Down) && !silent.takes(Event::Up) && silent.takes(Event::Test));
     assert!(
-        parse(ChannelKind::named("pd").unwrap(), &[("key", "k"), ("repeat", "4h")]).unwrap_err().contains("there is no setting \"repeat\"")
+        !set.handles_event(AlertEvent::Down)
+            && set.handles_event(AlertEvent::Up)
+            && set.handles_event(AlertEvent::Notice)
+            && set.handles_event(AlertEvent::Test)
+    );
+    let example = |name: &str| parse(ChannelKind::from_name(name).unwrap(), ChannelKind::from_name(name).unwrap().example).unwrap();
+    assert!(
+        example("pd").handles_event(AlertEvent::Closed)
+            && !example("pd").handles_event(AlertEvent::StillDown)
+            && !example("webhook").handles_event(AlertEvent::Closed)
+    );
+    assert!(example("github").handles_event(AlertEvent::Down) && !example("github").handles_event(AlertEvent::Up));
+    assert_eq!((example("sms").common().daily_limit, example("ntfy").common().daily_limit), (Some(50), None));
+    assert_eq!(example("group").members().count(), 0);
+    assert!([AlertEvent::Down, AlertEvent::Up, AlertEvent::Test].into_iter().all(|event| !example("group").handles_event(event)));
+    let silent = example("ntfy").with_value("priority-up", "0").unwrap();
+    assert!(silent.handles_event(AlertEvent::Down) && !silent.handles_event(AlertEvent::Up) && silent.handles_event(AlertEvent::Test));
+    assert!(
+        parse(ChannelKind::from_name("pd").unwrap(), &[("key", "k"), ("repeat", "4h")])
+            .unwrap_err()
+            .contains("there is no setting \"repeat\"")
     );
 }
 
 #[test]
 fn quiet_hours_end_when_they_should() {
     let riga = crate::domain::timezone::Timezone::parse("Europe/Riga").unwrap();
-    let moment = |text: &str| crate::domain::moment::Moment::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond());
+    let moment = |text: &str| crate::domain::timestamp::Timestamp::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond());
     // 2026-11-20 is a Friday; the zone is two hours ahead, three until 25 October at 04:00.
     for (quiet, days, now, end) in [
         ("22:00-07:00", "mon-sun", "2026-11-20T19:59:59Z", None),
@@ -410,7 +438,7 @@ fn quiet_hours_end_when_they_should() {
         ("22:00-03:30", "mon-sun", "2026-10-24T20:00:00Z", Some("2026-10-25T01:30:00Z")),
     ] {
         let settings = parse(&EMAIL, &[("to", "a@b"), ("quiet", quiet), ("quiet-days", days)]).unwrap();
-        assert_eq!(settings.common().quiet.unwrap().until(moment(now), &riga), end.map(moment), "{quiet} {days} {now}");
+        assert_eq!(settings.common().quiet_hours.unwrap().end_after(moment(now), &riga), end.map(moment), "{quiet} {days} {now}");
     }
 }
 
@@ -425,24 +453,24 @@ fn what_a_service_cannot_have_given_is_refused_unless_it_is_stored() {
         ("discord", &[("url", "https://discord.com/channels/1/2")], "url is not the URL of a webhook"),
         ("ntfy", &[("topic", "my topic")], "topic is not a topic of ntfy"),
     ] {
-        let kind = ChannelKind::named(kind).unwrap();
+        let kind = ChannelKind::from_name(kind).unwrap();
         let refused = ChannelSettings::parse(kind, pairs.iter().copied()).unwrap_err();
         assert!(refused.problem().starts_with(error) && refused.field().is_some(), "{refused}");
         // What was made before, or elsewhere, stays, and is kept when something else changes.
-        let stored = ChannelSettings::unchecked(kind, pairs.iter().copied()).unwrap();
-        assert_eq!(ChannelSettings::stored(kind, stored.pairs()).as_ref(), Ok(&stored));
-        let changed = stored.replaced(pairs.iter().copied().chain([("send", "down")])).unwrap();
+        let stored = ChannelSettings::parse_any_format(kind, pairs.iter().copied()).unwrap();
+        assert_eq!(ChannelSettings::from_incomplete(kind, stored.pairs()).as_ref(), Ok(&stored));
+        let changed = stored.replace_with(pairs.iter().copied().chain([("send", "down")])).unwrap();
         assert_eq!(changed.get(pairs[0].0), Some(pairs[0].1));
-        assert_eq!(stored.replaced(stored.masked().map(|(key, value)| (key, value.into_owned()))).as_ref(), Ok(&stored));
+        assert_eq!(stored.replace_with(stored.masked().map(|(key, value)| (key, value.into_owned()))).as_ref(), Ok(&stored));
     }
-    let pd = ChannelKind::named("pd").unwrap();
+    let pd = ChannelKind::from_name("pd").unwrap();
     let stored = parse(pd, &[("key", key)]).unwrap();
-    assert!(stored.replaced([("key", "short")]).unwrap_err().problem().starts_with("key is not"));
+    assert!(stored.replace_with([("key", "short")]).unwrap_err().problem().starts_with("key is not"));
 }
 
 #[test]
 fn an_old_connector_of_teams_is_warned_of() {
-    let teams = ChannelKind::named("msteamsw").unwrap();
+    let teams = ChannelKind::from_name("msteamsw").unwrap();
     let warnings = |url: &str| parse(teams, &[("url", url)]).unwrap().warnings();
     assert_eq!(warnings("https://contoso.webhook.office.com/webhookb2/a").len(), 1);
     assert_eq!(warnings("https://example.webhook.powerplatform.example/workflows/abc"), [""; 0]);

@@ -13,7 +13,7 @@ pub struct Transports {
 
 impl ChannelKind {
     /// The reason why a server with these transports delivers nothing by this kind; `None`: it has what the kind needs.
-    pub fn obstacle(&self, transports: Transports) -> Option<&'static str> {
+    pub fn delivery_obstacle(&self, transports: Transports) -> Option<&'static str> {
         match self.name {
             "email" if !transports.mail => Some("no mail server is set (--mail-server)"),
             "shell" if !transports.commands => Some("--allow-shell is not given"),
@@ -26,7 +26,7 @@ impl ChannelSettings {
     /// The reason why nothing can be delivered with these settings, whatever the receiver answers; `None` if nothing is known that
     /// prevents it. `transports`: those of the server, if they are known.
     pub fn obstacle(&self, transports: Option<Transports>) -> Option<String> {
-        let of_kind = transports.and_then(|transports| self.kind().obstacle(transports));
-        of_kind.map(str::to_owned).or_else(|| self.lacks()).or_else(|| (self.kind().rule)(self).err().map(str::to_owned))
+        let of_kind = transports.and_then(|transports| self.kind().delivery_obstacle(transports));
+        of_kind.map(str::to_owned).or_else(|| self.missing_setting()).or_else(|| (self.kind().validate)(self).err().map(str::to_owned))
     }
 }

@@ -1,23 +1,23 @@
 //! The table of states, row by row, and the rules around it.
 
 use super::*;
-use crate::domain::alert::Held;
-use crate::domain::flip::Direction;
+use crate::domain::alert::HoldReason;
+use crate::domain::flip::FlipDirection;
 use crate::domain::schedule::Schedule;
 use crate::domain::text::Seconds;
 use std::num::NonZeroU8;
 
 use proptest::prelude::*;
 
-use crate::domain::moment::MICROS;
+use crate::domain::timestamp::MICROS_PER_SEC;
 
 const T: i64 = 1_800_000_000;
 /// Period and grace of the checks here.
 const PERIOD: i64 = 600;
 const GRACE: i64 = 120;
 
-fn at(secs: i64) -> Moment {
-    Moment::from_secs(T + secs)
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_secs(T + secs)
 }
 
 fn rid(number: u128) -> Option<Uuid> {
@@ -25,29 +25,30 @@ fn rid(number: u128) -> Option<Uuid> {
 }
 
 /// A check with its settings and every flip so far.
-struct Subject {
-    settings: Settings,
+struct TestedCheck {
+    settings: CheckSettings,
     state: CheckState,
     flips: Vec<Flip>,
 }
 
-impl Subject {
+impl TestedCheck {
     fn new() -> Self {
-        let settings = Settings { timeout: Seconds::parse(PERIOD).unwrap(), grace: Seconds::parse(GRACE).unwrap(), ..Settings::default() };
+        let settings =
+            CheckSettings { timeout: Seconds::parse(PERIOD).unwrap(), grace: Seconds::parse(GRACE).unwrap(), ..CheckSettings::default() };
         Self { settings, state: CheckState::new(at(0)), flips: Vec::new() }
     }
 
-    fn ping(&mut self, kind: Kind, secs: i64) -> &mut Self {
+    fn ping(&mut self, kind: PingKind, secs: i64) -> &mut Self {
         self.ping_rid(kind, None, secs)
     }
 
-    fn ping_rid(&mut self, kind: Kind, rid: Option<Uuid>, secs: i64) -> &mut Self {
-        self.state.ping(&self.settings, kind.into(), rid, at(secs), &mut self.flips);
+    fn ping_rid(&mut self, kind: PingKind, rid: Option<Uuid>, secs: i64) -> &mut Self {
+        self.state.apply_ping(&self.settings, kind.into(), rid, at(secs), &mut self.flips);
         self
     }
 
     fn settle(&mut self, secs: i64) -> &mut Self {
-        self.state.settle(&self.settings, at(secs), &mut self.flips);
+        self.state.apply_deadline(&self.settings, at(secs), &mut self.flips);
         self
     }
 
@@ -62,33 +63,33 @@ impl Subject {
 
     /// The flips that the API shows, as (seconds, up).
     fn shown_flips(&self) -> Vec<(i64, bool)> {
-        self.flips.iter().filter_map(|flip| Some((flip.at.secs() - T, flip.direction()? == Direction::Up))).collect()
+        self.flips.iter().filter_map(|flip| Some((flip.at.secs() - T, flip.direction()? == FlipDirection::Up))).collect()
     }
 }
 
 /// The states of the table, each reached by events that end by second 0.
-fn before(name: &str) -> Subject {
-    let mut subject = Subject::new();
-    let up_at = |subject: &mut Subject, secs| {
-        subject.ping(Kind::Success, secs);
+fn before(name: &str) -> TestedCheck {
+    let mut subject = TestedCheck::new();
+    let up_at = |subject: &mut TestedCheck, secs| {
+        subject.ping(PingKind::Success, secs);
     };
     match name {
         "new" => {}
-        "new S" => drop(subject.ping(Kind::Start, 0)),
+        "new S" => drop(subject.ping(PingKind::Start, 0)),
         "up" => up_at(&mut subject, 0),
         "up S" => {
             up_at(&mut subject, 0);
-            subject.ping(Kind::Start, 0);
+            subject.ping(PingKind::Start, 0);
         }
         "grace" => up_at(&mut subject, -PERIOD),
         "grace S" => {
             up_at(&mut subject, -PERIOD);
-            subject.ping(Kind::Start, 0);
+            subject.ping(PingKind::Start, 0);
         }
-        "down" => drop(subject.ping(Kind::Fail, 0)),
-        "down S" => drop(subject.ping(Kind::Fail, 0).ping(Kind::Start, 0)),
+        "down" => drop(subject.ping(PingKind::Fail, 0)),
+        "down S" => drop(subject.ping(PingKind::Fail, 0).ping(PingKind::Start, 0)),
         "paused" => drop(subject.pause(0)),
-        "paused S" => drop(subject.pause(0).ping(Kind::Start, 0)),
+        "paused S" => drop(subject.pause(0).ping(PingKind::Start, 0)),
         other => panic!("no state {other}"),
     }
     subject
@@ -113,11 +114,11 @@ fn the_state_table() {
         ("paused S", [(Up, false), gone, (Paused, true), (Paused, true), (Down, true), (Paused, false)], Some((New, false))),
     ];
     for (name, after, resumed) in table {
-        let kinds = [Kind::Success, Kind::Fail, Kind::Start, Kind::Log];
+        let kinds = [PingKind::Success, PingKind::Fail, PingKind::Start, PingKind::Log];
         for (kind, wanted) in kinds.into_iter().zip(after) {
             assert_eq!(before(name).ping(kind, 1).shown(1), *wanted, "{name}, {kind:?}");
         }
-        assert_eq!(before(name).ping(Kind::Ignored, 1).shown(1), after[3], "{name}, ignored");
+        assert_eq!(before(name).ping(PingKind::Ignored, 1).shown(1), after[3], "{name}, ignored");
         let much_later = PERIOD + 2 * GRACE;
         assert_eq!(before(name).settle(much_later).shown(much_later), after[4], "{name}, deadline");
         assert_eq!(before(name).pause(1).shown(1), after[5], "{name}, pause");
@@ -154,16 +155,16 @@ fn going_down_bears_the_deadline_and_sticks() {
     assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false)]);
     let old = subject.settings.clone();
     subject.settings.timeout = Seconds::parse(31_536_000).unwrap();
-    subject.state.edit(&old, &subject.settings, at(9000), &mut subject.flips);
+    subject.state.change_settings(&old, &subject.settings, at(9000), &mut subject.flips);
     assert_eq!(subject.shown(9000).0, VisibleStatus::Down);
-    assert_eq!(subject.ping(Kind::Success, 9001).shown(9001), (VisibleStatus::Up, false));
+    assert_eq!(subject.ping(PingKind::Success, 9001).shown(9001), (VisibleStatus::Up, false));
     assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false), (9001, true)]);
 }
 
 #[test]
 fn a_ping_after_an_unnoticed_deadline_finds_the_check_down() {
     let mut subject = before("up");
-    subject.ping(Kind::Success, 5000);
+    subject.ping(PingKind::Success, 5000);
     assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false), (5000, true)]);
     let mut subject = before("paused S");
     assert!(!subject.state.resume(&subject.settings, at(GRACE), &mut subject.flips));
@@ -176,11 +177,11 @@ fn an_update_that_shortens_the_period_takes_it_down_at_once_but_flips_do_not_run
     let old = subject.settings.clone();
     subject.settings.timeout = Seconds::parse(60).unwrap();
     subject.settings.grace = Seconds::parse(60).unwrap();
-    subject.state.edit(&old, &subject.settings, at(300), &mut subject.flips);
+    subject.state.change_settings(&old, &subject.settings, at(300), &mut subject.flips);
     assert_eq!(subject.shown_flips(), [(120, false)]);
 
     let mut subject = before("up");
-    subject.ping_rid(Kind::Start, rid(1), 10).settle(5000).ping_rid(Kind::Success, rid(2), 6000);
+    subject.ping_rid(PingKind::Start, rid(1), 10).settle(5000).ping_rid(PingKind::Success, rid(2), 6000);
     // The other run is overdue still: up and down again in one moment, which is that of the success.
     assert_eq!(subject.shown_flips(), [(10 + GRACE, false), (6000, true), (6000, false)]);
     assert_eq!(subject.shown(6000), (VisibleStatus::Down, true));
@@ -198,17 +199,17 @@ fn runs_end_and_are_measured_by_their_rid() {
         (None, rid(2), [(None, true), (None, false)]),
     ];
     for (start, end, wanted) in cases {
-        for (kind, (duration, goes_on)) in [Kind::Success, Kind::Fail].into_iter().zip(wanted) {
-            let mut subject = Subject::new();
+        for (kind, (duration, goes_on)) in [PingKind::Success, PingKind::Fail].into_iter().zip(wanted) {
+            let mut subject = TestedCheck::new();
             subject.state.last_duration = Some(1);
-            subject.ping_rid(Kind::Start, *start, 0).ping_rid(kind, *end, 7);
-            assert_eq!(subject.state.last_duration, duration.map(|secs| secs * MICROS), "{start:?} {end:?} {kind:?}");
+            subject.ping_rid(PingKind::Start, *start, 0).ping_rid(kind, *end, 7);
+            assert_eq!(subject.state.last_duration, duration.map(|secs| secs * MICROS_PER_SEC), "{start:?} {end:?} {kind:?}");
             assert_eq!(subject.state.run.is_some(), *goes_on, "{start:?} {end:?} {kind:?}");
         }
     }
     let mut subject = before("up");
     subject.state.last_duration = Some(1);
-    assert_eq!(subject.ping(Kind::Success, 1).state.last_duration, None);
+    assert_eq!(subject.ping(PingKind::Success, 1).state.last_duration, None);
 }
 
 #[test]
@@ -241,42 +242,42 @@ fn pause_and_resume_keep_and_clear_what_they_should() {
 
 #[test]
 fn the_schedule_counts_instead_of_the_period() {
-    let mut subject = Subject::new();
+    let mut subject = TestedCheck::new();
     subject.settings.schedule = Some(Arc::new(Schedule::parse("0 * * * *").unwrap()));
-    subject.ping(Kind::Success, 0);
-    let next = Moment::from_secs((T / 3600 + 1) * 3600);
+    subject.ping(PingKind::Success, 0);
+    let next = Timestamp::from_secs((T / 3600 + 1) * 3600);
     assert_eq!(subject.state.next_ping(), Some(next));
     assert_eq!(subject.state.deadline(&subject.settings), Some(next.plus_secs(GRACE)));
     // A series that has ended expects nothing, so nothing can be late.
     subject.settings.schedule = Some(Arc::new(Schedule::parse("2001-01-01 00:00").unwrap()));
-    subject.ping(Kind::Success, 1);
+    subject.ping(PingKind::Success, 1);
     assert_eq!((subject.state.deadline(&subject.settings), subject.shown(i64::from(u32::MAX)).0), (None, VisibleStatus::Up));
 }
 
 #[test]
 fn flips_say_what_caused_them() {
-    let causes = |subject: &Subject| subject.flips.iter().map(|flip| flip.cause).collect::<Vec<_>>();
-    let mut subject = Subject::new();
-    subject.ping(Kind::Success, 0).settle(PERIOD + GRACE).ping(Kind::Success, 1000);
-    subject.ping(Kind::Start, 1001).settle(1001 + GRACE).ping(Kind::Success, 2000).ping(Kind::Fail, 2001);
-    subject.state.ping(&subject.settings, Meaning::Success, None, at(2002), &mut subject.flips);
-    subject.state.ping(&subject.settings, Meaning::of_exit(3), None, at(2003), &mut subject.flips);
+    let causes = |subject: &TestedCheck| subject.flips.iter().map(|flip| flip.cause).collect::<Vec<_>>();
+    let mut subject = TestedCheck::new();
+    subject.ping(PingKind::Success, 0).settle(PERIOD + GRACE).ping(PingKind::Success, 1000);
+    subject.ping(PingKind::Start, 1001).settle(1001 + GRACE).ping(PingKind::Success, 2000).ping(PingKind::Fail, 2001);
+    subject.state.apply_ping(&subject.settings, PingMeaning::Success, None, at(2002), &mut subject.flips);
+    subject.state.apply_ping(&subject.settings, PingMeaning::from_exit_status(3), None, at(2003), &mut subject.flips);
     subject.pause(2004);
-    let exit = Meaning::of_exit(3);
-    assert_eq!(exit, Meaning::Fail(Cause::Exit(NonZeroU8::new(3).unwrap())));
-    use Cause::{Fail, Late, Operator, Overrun, Success};
-    let Meaning::Fail(exit) = exit else { unreachable!() };
-    assert_eq!(causes(&subject), [Success, Late, Success, Overrun, Success, Fail, Success, exit, Operator]);
+    let exit = PingMeaning::from_exit_status(3);
+    assert_eq!(exit, PingMeaning::Fail(FlipCause::ExitStatus(NonZeroU8::new(3).unwrap())));
+    use FlipCause::{Fail, Late, Overrun, PausedOrResumed, Success};
+    let PingMeaning::Fail(exit) = exit else { unreachable!() };
+    assert_eq!(causes(&subject), [Success, Late, Success, Overrun, Success, Fail, Success, exit, PausedOrResumed]);
     let newest: Vec<_> = subject.state.outcomes.newest_first().collect();
     let [s, f, m] = [RunOutcome::Success, RunOutcome::Fail, RunOutcome::Missed];
     assert_eq!(newest, [f, s, f, s, m, s, m, s]);
     assert_eq!(subject.state.failures, 1);
 
-    let mut edited = Subject::new();
-    edited.ping(Kind::Success, 0);
-    let shorter = Settings { timeout: Seconds::parse(60).unwrap(), grace: Seconds::parse(60).unwrap(), ..Settings::default() };
-    edited.state.edit(&edited.settings, &shorter, at(300), &mut edited.flips);
-    assert_eq!((causes(&edited), edited.state.failures), (vec![Success, Cause::Edited], 1));
+    let mut edited = TestedCheck::new();
+    edited.ping(PingKind::Success, 0);
+    let shorter = CheckSettings { timeout: Seconds::parse(60).unwrap(), grace: Seconds::parse(60).unwrap(), ..CheckSettings::default() };
+    edited.state.change_settings(&edited.settings, &shorter, at(300), &mut edited.flips);
+    assert_eq!((causes(&edited), edited.state.failures), (vec![Success, FlipCause::SettingsChanged], 1));
 }
 
 proptest! {
@@ -285,8 +286,8 @@ proptest! {
         history in prop::collection::vec((0..5_usize, prop::option::of(0..2_u128), 0..900_i64), 1..60),
         shorter in any::<bool>(),
     ) {
-        let kinds = [Kind::Success, Kind::Start, Kind::Fail, Kind::Log, Kind::Ignored];
-        let mut subject = Subject::new();
+        let kinds = [PingKind::Success, PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
+        let mut subject = TestedCheck::new();
         let mut replayed = subject.state;
         let mut secs = 0;
         for (kind, run, pause) in history {
@@ -299,8 +300,8 @@ proptest! {
         if shorter {
             subject.settings.timeout = Seconds::parse(60).unwrap();
         }
-        subject.state.expect(&subject.settings);
-        replayed.expect(&subject.settings);
+        subject.state.update_grace_start(&subject.settings);
+        replayed.update_grace_start(&subject.settings);
         prop_assert_eq!(replayed, subject.state);
     }
 }
@@ -309,11 +310,11 @@ proptest! {
 fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
     const AHEAD: i64 = 10_000_000;
     let pinged_at = |secs| {
-        let mut subject = Subject::new();
-        subject.ping(Kind::Success, AHEAD).ping(Kind::Success, secs);
+        let mut subject = TestedCheck::new();
+        subject.ping(PingKind::Success, AHEAD).ping(PingKind::Success, secs);
         subject
     };
-    let last_flip = |subject: &Subject| subject.flips.last().map(|flip| (flip.at, flip.to));
+    let last_flip = |subject: &TestedCheck| subject.flips.last().map(|flip| (flip.at, flip.to));
     // Noticed before or after the time of the last change comes again.
     for noticed in [PERIOD + GRACE, AHEAD + 1] {
         let mut subject = pinged_at(0);
@@ -324,8 +325,8 @@ fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
     }
     // The same when new settings put the deadline into the past, of which it is the last change that counts otherwise.
     let mut subject = pinged_at(0);
-    let shorter = Settings { timeout: Seconds::parse(60).unwrap(), ..subject.settings.clone() };
-    subject.state.edit(&subject.settings, &shorter, at(500), &mut subject.flips);
+    let shorter = CheckSettings { timeout: Seconds::parse(60).unwrap(), ..subject.settings.clone() };
+    subject.state.change_settings(&subject.settings, &shorter, at(500), &mut subject.flips);
     assert_eq!(last_flip(&subject), Some((at(60 + GRACE), Status::Down)));
 }
 
@@ -333,27 +334,27 @@ fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
 fn what_counts_from_a_time_ahead_counts_from_now_when_it_is_brought_back() {
     // When the ping and the start came, and from when each counts after it was brought back at 0.
     for (pinged, started, counted) in [(0, -60, [0, -60]), (4, 4, [4, 4]), (5, 4, [0, 4]), (4, 5, [4, 0]), (99_999, 99_999, [0, 0])] {
-        let mut subject = Subject::new();
-        subject.ping(Kind::Success, pinged).ping_rid(Kind::Start, rid(1), started);
-        assert_eq!(subject.state.is_ahead_of(&subject.settings, at(0)), pinged.max(started) >= 5);
-        subject.state.bring_back(&subject.settings, at(0), &mut subject.flips);
+        let mut subject = TestedCheck::new();
+        subject.ping(PingKind::Success, pinged).ping_rid(PingKind::Start, rid(1), started);
+        assert_eq!(subject.state.has_future_times(&subject.settings, at(0)), pinged.max(started) >= 5);
+        subject.state.clamp_future_times(&subject.settings, at(0), &mut subject.flips);
         let run = subject.state.run.unwrap();
         assert_eq!([subject.state.last_ping.unwrap(), run.start], counted.map(at), "{pinged} {started}");
         assert_eq!((run.rid, subject.state.status, subject.state.n_pings), (rid(1), Status::Up, 2));
-        assert!(!subject.state.is_ahead_of(&subject.settings, at(0)));
+        assert!(!subject.state.has_future_times(&subject.settings, at(0)));
         let deadline = counted[1].min(counted[0] + PERIOD) + GRACE;
         assert_eq!(subject.state.deadline(&subject.settings), Some(at(deadline)));
     }
     // Of a downtime that began ahead it is decided whether it is told when the next ping will be missing.
-    let mut subject = Subject::new();
-    subject.ping(Kind::Fail, 99).state.telling = Telling::Due { at: at(99_999), held: Held::Failures };
+    let mut subject = TestedCheck::new();
+    subject.ping(PingKind::Fail, 99).state.notification = NotificationState::Pending { at: at(99_999), reason: HoldReason::BelowThreshold };
     subject.state.last_ping = Some(at(0));
-    assert!(subject.state.is_ahead_of(&subject.settings, at(0)));
-    subject.state.bring_back(&subject.settings, at(0), &mut subject.flips);
-    assert_eq!(subject.state.telling, Telling::Due { at: at(PERIOD + GRACE), held: Held::Failures });
+    assert!(subject.state.has_future_times(&subject.settings, at(0)));
+    subject.state.clamp_future_times(&subject.settings, at(0), &mut subject.flips);
+    assert_eq!(subject.state.notification, NotificationState::Pending { at: at(PERIOD + GRACE), reason: HoldReason::BelowThreshold });
     // What is due goes down first.
-    let mut subject = Subject::new();
-    subject.ping_rid(Kind::Start, rid(1), -GRACE).state.last_ping = Some(at(99));
-    subject.state.bring_back(&subject.settings, at(0), &mut subject.flips);
+    let mut subject = TestedCheck::new();
+    subject.ping_rid(PingKind::Start, rid(1), -GRACE).state.last_ping = Some(at(99));
+    subject.state.clamp_future_times(&subject.settings, at(0), &mut subject.flips);
     assert_eq!((subject.state.status, subject.flips[0].at, subject.state.last_ping), (Status::Down, at(0), Some(at(0))));
 }

@@ -4,9 +4,9 @@ mod parse;
 
 use jiff::civil::{Date, DateTime, Time};
 
-use crate::domain::moment::Moment;
+use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
-use crate::domain::timezone::wall::{Reading, Wall};
+use crate::domain::timezone::wall_time::{WallTime, WallTimeResolution};
 
 /// The first and the last year that an expression can name (systemd.time).
 const FIRST_YEAR: i16 = 1970;
@@ -15,12 +15,12 @@ const LAST_YEAR: i16 = 2199;
 /// One expression or more, compiled.
 #[derive(Clone, Debug)]
 pub(super) struct OnCalendar {
-    lines: Vec<Line>,
+    lines: Vec<OnCalendarLine>,
 }
 
 /// One expression: sets of values, a bit each.
 #[derive(Clone, Debug)]
-struct Line {
+struct OnCalendarLine {
     /// Named in the line itself; otherwise the zone of the check counts.
     zone: Option<Timezone>,
     /// Monday is bit 0, and the week is repeated for longer than a month.
@@ -37,21 +37,21 @@ struct Line {
 }
 
 /// The moments of all lines, merged by what the clock of the check's zone shows.
-pub(super) struct Series<'a> {
+pub(super) struct OnCalendarOccurrences<'a> {
     zone: &'a Timezone,
     /// What the check's clock showed at the last moment; `None` before the first.
-    last: Option<Wall>,
-    positions: Vec<Position<'a>>,
+    last: Option<WallTime>,
+    positions: Vec<OnCalendarPosition<'a>>,
 }
 
 /// How far a line has come.
-struct Position<'a> {
-    line: &'a Line,
+struct OnCalendarPosition<'a> {
+    line: &'a OnCalendarLine,
     /// What the clock of the line's zone shows.
-    wall: Wall,
-    at: Moment,
+    wall: WallTime,
+    at: Timestamp,
     /// What the clock of the check's zone shows.
-    local: Wall,
+    local: WallTime,
 }
 
 impl OnCalendar {
@@ -60,29 +60,29 @@ impl OnCalendar {
     /// # Errors
     /// Which part is wrong and why, for a person.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let lines = text.split('\n').map(Line::parse).collect::<Result<_, _>>()?;
+        let lines = text.split('\n').map(OnCalendarLine::parse).collect::<Result<_, _>>()?;
         Ok(Self { lines })
     }
 
     /// Whether a line names a zone of its own.
-    pub(super) fn names_zone(&self) -> bool {
+    pub(super) fn has_own_zone(&self) -> bool {
         self.lines.iter().any(|line| line.zone.is_some())
     }
 
-    /// The moments later than `after`.
-    pub(super) fn series<'a>(&'a self, after: Moment, zone: &'a Timezone) -> Series<'a> {
-        let position = |line: &'a Line| {
-            let wall = line.zone.as_ref().unwrap_or(zone).shown_until(after)?;
-            Some(Position { line, wall, at: after, local: wall })
+    /// The moments later than `next_after`.
+    pub(super) fn occurrences<'a>(&'a self, after: Timestamp, zone: &'a Timezone) -> OnCalendarOccurrences<'a> {
+        let position = |line: &'a OnCalendarLine| {
+            let wall = line.zone.as_ref().unwrap_or(zone).last_shown_by(after)?;
+            Some(OnCalendarPosition { line, wall, at: after, local: wall })
         };
-        Series { zone, last: None, positions: self.lines.iter().filter_map(position).collect() }
+        OnCalendarOccurrences { zone, last: None, positions: self.lines.iter().filter_map(position).collect() }
     }
 }
 
-impl Iterator for Series<'_> {
-    type Item = Moment;
+impl Iterator for OnCalendarOccurrences<'_> {
+    type Item = Timestamp;
 
-    fn next(&mut self) -> Option<Moment> {
+    fn next(&mut self) -> Option<Timestamp> {
         let (zone, last) = (self.zone, self.last);
         self.positions.retain_mut(|position| last.is_some_and(|last| position.local > last) || position.advance(zone).is_some());
         let next = self.positions.iter().min_by_key(|position| position.local)?;
@@ -91,30 +91,30 @@ impl Iterator for Series<'_> {
     }
 }
 
-impl Position<'_> {
+impl OnCalendarPosition<'_> {
     /// Goes on to the next moment of the line; `None` at its end.
     fn advance(&mut self, zone: &Timezone) -> Option<()> {
         let own = self.line.zone.as_ref();
         (self.wall, self.at) = self.line.next_after(self.wall, own.unwrap_or(zone))?;
-        self.local = if own.is_some() { zone.wall(self.at)? } else { self.wall };
+        self.local = if own.is_some() { zone.wall_time_at(self.at)? } else { self.wall };
         Some(())
     }
 }
 
-impl Line {
+impl OnCalendarLine {
     /// The next matching reading that a clock in the zone does not skip, and the moment at which the clock first shows it.
-    fn next_after(&self, mut wall: Wall, zone: &Timezone) -> Option<(Wall, Moment)> {
+    fn next_after(&self, mut wall: WallTime, zone: &Timezone) -> Option<(WallTime, Timestamp)> {
         loop {
-            wall = Wall::from_civil(self.next_reading(wall.plus_secs(1).civil()?)?)?;
-            match zone.reading(wall)? {
-                Reading::Once(at) | Reading::Twice([at, _], _) => return Some((wall, at)),
-                Reading::Skipped(_, until) => wall = until.plus_secs(-1),
+            wall = WallTime::from_civil(self.next_wall_time(wall.plus_secs(1).to_civil()?)?)?;
+            match zone.resolve(wall)? {
+                WallTimeResolution::Once(at) | WallTimeResolution::Twice([at, _], _) => return Some((wall, at)),
+                WallTimeResolution::Skipped(_, until) => wall = until.plus_secs(-1),
             }
         }
     }
 
     /// The first matching reading from this one on.
-    fn next_reading(&self, from: DateTime) -> Option<DateTime> {
+    fn next_wall_time(&self, from: DateTime) -> Option<DateTime> {
         let mut date = self.next_date(from.date())?;
         if date == from.date() {
             if let Some(time) = self.next_time(from.time()) {
@@ -157,24 +157,24 @@ impl Line {
     /// The first matching time of day from this one on.
     fn next_time(&self, from: Time) -> Option<Time> {
         let (hour, minute, second) = (from.hour(), from.minute(), from.second());
-        let first_second = at_least(self.seconds, 0)?;
+        let first_second = lowest_from(self.seconds, 0)?;
         let (hour, minute, second) = if self.hours >> hour & 1 == 0 {
-            (at_least(self.hours, hour)?, at_least(self.minutes, 0)?, first_second)
+            (lowest_from(self.hours, hour)?, lowest_from(self.minutes, 0)?, first_second)
         } else if self.minutes >> minute & 1 == 1
-            && let Some(second) = at_least(self.seconds, second)
+            && let Some(second) = lowest_from(self.seconds, second)
         {
             (hour, minute, second)
-        } else if let Some(minute) = at_least(self.minutes, minute + 1) {
+        } else if let Some(minute) = lowest_from(self.minutes, minute + 1) {
             (hour, minute, first_second)
         } else {
-            (at_least(self.hours, hour + 1)?, at_least(self.minutes, 0)?, first_second)
+            (lowest_from(self.hours, hour + 1)?, lowest_from(self.minutes, 0)?, first_second)
         };
         Time::new(hour, minute, second, 0).ok()
     }
 }
 
-/// The lowest value in the set that is not below `from`.
-fn at_least(set: u64, from: i8) -> Option<i8> {
+/// The lowest value in the set that is not below `new`.
+fn lowest_from(set: u64, from: i8) -> Option<i8> {
     let left = set >> from << from;
     (left != 0).then(|| left.trailing_zeros()).and_then(|value| i8::try_from(value).ok())
 }

@@ -1,33 +1,33 @@
+use jiff::ToSpan as _;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
 use proptest::prelude::*;
 
 use super::*;
 
-fn moment(text: &str) -> Moment {
-    Moment::from_micros(text.parse::<Timestamp>().unwrap().as_microsecond())
+fn moment(text: &str) -> Timestamp {
+    Timestamp::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond())
 }
 
 fn zone(name: &str) -> Timezone {
-    Timezone::in_database(name).unwrap()
+    Timezone::from_database(name).unwrap()
 }
 
-fn written(moment: Moment) -> String {
-    Timestamp::from_second(moment.secs()).unwrap().to_string()
+fn written(moment: Timestamp) -> String {
+    jiff::Timestamp::from_second(moment.secs()).unwrap().to_string()
 }
 
 /// The first moments after `start`, as RFC 3339.
 fn series(text: &str, tz: &str, start: &str, count: usize) -> Vec<String> {
     let schedule = Schedule::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    schedule.series(moment(start), &zone(tz)).take(count).map(written).collect()
+    schedule.occurrences(moment(start), &zone(tz)).take(count).map(written).collect()
 }
 
 fn reason(text: &str) -> String {
     Schedule::parse(text).expect_err(text).to_string()
 }
 
-/// `kind | expression | zone start | moments`, or `refused` for the last two: answers of cronsim 2.7 and oncalendar 1.1, which Healthchecks
+/// `kind | expression | zone start | moments`, or `error` for the last two: answers of cronsim 2.7 and oncalendar 1.1, which Healthchecks
 /// runs on, to expressions made at random.
 #[test]
 fn the_reference_gives_the_same_moments() {
@@ -41,7 +41,7 @@ fn the_reference_gives_the_same_moments() {
         let (tz, start) = columns[2].split_once(' ').unwrap();
         let next: Vec<&str> = columns.get(3).map_or(Vec::new(), |next| next.split(' ').collect());
         assert_eq!(series(&text, tz, start, 4), next, "{line}");
-        let kind = if columns[0] == "cron" { Kind::Cron } else { Kind::OnCalendar };
+        let kind = if columns[0] == "cron" { ScheduleKind::Cron } else { ScheduleKind::OnCalendar };
         assert_eq!(Schedule::parse(&text).unwrap().kind(), kind, "{line}");
     }
 }
@@ -49,11 +49,11 @@ fn the_reference_gives_the_same_moments() {
 #[test]
 fn five_words_on_one_line_are_cron_and_everything_else_is_oncalendar() {
     for (text, kind) in [
-        ("* * * * *", Kind::Cron),
-        ("\u{1c}0\t0 1\u{a0}1\u{1f}mon\u{2029}\n", Kind::Cron),
-        ("daily", Kind::OnCalendar),
-        ("Mon *-*-* 12:00 Europe/Riga", Kind::OnCalendar),
-        ("Mon\n12:00\n*-1\n13:00\n14:00", Kind::OnCalendar),
+        ("* * * * *", ScheduleKind::Cron),
+        ("\u{1c}0\t0 1\u{a0}1\u{1f}mon\u{2029}\n", ScheduleKind::Cron),
+        ("daily", ScheduleKind::OnCalendar),
+        ("Mon *-*-* 12:00 Europe/Riga", ScheduleKind::OnCalendar),
+        ("Mon\n12:00\n*-1\n13:00\n14:00", ScheduleKind::OnCalendar),
     ] {
         let schedule = Schedule::parse(text).unwrap();
         assert_eq!((schedule.kind(), schedule.text()), (kind, text));
@@ -111,7 +111,7 @@ fn no_time_is_too_far() {
     let ended = Schedule::parse("*:*:*").unwrap();
     for micros in [i64::MIN, i64::MIN + 1, -377_705_023_201_000_000, 253_402_300_799_000_000, 253_402_207_200_000_000, i64::MAX] {
         for name in ["UTC", "Europe/Riga", "Pacific/Chatham"] {
-            let (after, zone) = (Moment::from_micros(micros), zone(name));
+            let (after, zone) = (Timestamp::from_micros(micros), zone(name));
             assert!(schedule.next_after(after, &zone).is_none_or(|next| next > after));
             assert!(ended.next_after(after, &zone).is_none_or(|next| next > after));
         }
@@ -179,7 +179,7 @@ fn several_lines_are_merged_by_the_clock_of_the_check() {
 
 /// Sets of minutes, hours, days of the month, months and weekdays, a bit for each value, and how the kinds of expression write them.
 #[derive(Clone, Debug)]
-struct Model {
+struct ScheduleModel {
     sets: [u64; 5],
     cron: [String; 5],
     on_calendar: [String; 5],
@@ -187,7 +187,7 @@ struct Model {
 
 const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 
-impl Model {
+impl ScheduleModel {
     fn any() -> impl Strategy<Value = Self> {
         let word = |first: u64, last: u64, last_listed: u64| {
             let every = (2..=last).prop_map(move |step| {
@@ -229,18 +229,18 @@ const HORIZON: i64 = 3 * 1440;
 
 /// Goes through the minutes that the clock on the wall could show.
 fn naive_by_wall(start: i64, zone: &TimeZone, matches: impl Fn(DateTime) -> bool, skipped_comes_later: bool) -> Option<i64> {
-    let wall = zone.to_datetime(Timestamp::from_second(start).unwrap()).with().second(0).build().unwrap();
+    let wall = zone.to_datetime(jiff::Timestamp::from_second(start).unwrap()).with().second(0).build().unwrap();
     let shown = |wall: DateTime| zone.to_timestamp(wall).ok().filter(|stamp| zone.to_datetime(*stamp) == wall);
     (1..=HORIZON).map(|minutes| wall + minutes.minutes()).filter(|wall| matches(*wall)).find_map(|wall| {
         let comes = if skipped_comes_later { (0..1441_i64).find_map(|more| shown(wall + more.minutes())) } else { shown(wall) };
-        comes.map(Timestamp::as_second).filter(|secs| *secs > start)
+        comes.map(jiff::Timestamp::as_second).filter(|secs| *secs > start)
     })
 }
 
 /// Goes through the minutes that pass.
 fn naive_in_real_time(start: i64, zone: &TimeZone, matches: impl Fn(DateTime) -> bool) -> Option<i64> {
     let minute = start.div_euclid(60) * 60;
-    (1..=HORIZON).map(|more| minute + more * 60).find(|secs| matches(zone.to_datetime(Timestamp::from_second(*secs).unwrap())))
+    (1..=HORIZON).map(|more| minute + more * 60).find(|secs| matches(zone.to_datetime(jiff::Timestamp::from_second(*secs).unwrap())))
 }
 
 /// A zone whose clocks change by an hour after one o'clock at night, or never, and a moment within two days of such a change in 2024.
@@ -253,32 +253,32 @@ fn nights() -> impl Strategy<Value = (&'static str, i64)> {
 
 proptest! {
     #[test]
-    fn nothing_between_start_and_next_matches(model in Model::any(), (tz, start) in nights()) {
+    fn nothing_between_start_and_next_matches(model in ScheduleModel::any(), (tz, start) in nights()) {
         let zone = zone(tz);
         let [minute, hour, day, _, weekday] = &model.cron;
         let both = day.starts_with('*') || weekday.starts_with('*');
         let cron = if minute.starts_with('*') || hour.starts_with('*') {
-            naive_in_real_time(start, zone.zone(), |wall| model.matches(wall, both))
+            naive_in_real_time(start, zone.rules(), |wall| model.matches(wall, both))
         } else {
-            naive_by_wall(start, zone.zone(), |wall| model.matches(wall, both), true)
+            naive_by_wall(start, zone.rules(), |wall| model.matches(wall, both), true)
         };
-        let on_calendar = naive_by_wall(start, zone.zone(), |wall| model.matches(wall, true), false);
+        let on_calendar = naive_by_wall(start, zone.rules(), |wall| model.matches(wall, true), false);
         for (text, naive) in [(model.cron.join(" "), cron), (model.on_calendar(), on_calendar)] {
-            let next = Schedule::parse(&text).unwrap().next_after(Moment::from_secs(start), &zone).unwrap();
+            let next = Schedule::parse(&text).unwrap().next_after(Timestamp::from_secs(start), &zone).unwrap();
             match naive {
-                Some(secs) => prop_assert_eq!(next, Moment::from_secs(secs), "{}", text),
+                Some(secs) => prop_assert_eq!(next, Timestamp::from_secs(secs), "{}", text),
                 None => prop_assert!(next.secs() > start + (HORIZON - 120) * 60, "{}", text),
             }
         }
     }
 
     #[test]
-    fn feeding_back_gives_the_same_series(model in Model::any(), (tz, start) in nights(), second in "|:0|:\\*|:7/20") {
+    fn feeding_back_gives_the_same_series(model in ScheduleModel::any(), (tz, start) in nights(), second in "|:0|:\\*|:7/20") {
         let zone = zone(tz);
         for text in [model.cron.join(" "), model.on_calendar() + &second] {
             let Ok(schedule) = Schedule::parse(&text) else { continue };
-            let mut last = Moment::from_secs(start);
-            for next in schedule.series(last, &zone).take(20) {
+            let mut last = Timestamp::from_secs(start);
+            for next in schedule.occurrences(last, &zone).take(20) {
                 prop_assert!(next > last);
                 prop_assert_eq!(schedule.next_after(last, &zone), Some(next));
                 last = next;
@@ -290,7 +290,7 @@ proptest! {
     fn no_text_panics_or_hangs(text in "[0-9*/,~:.L# \n\t@MonTueFRIUTCw-]{0,40}", anything in "\\PC{0,30}", cron in prop::collection::vec("[0-9*/,L#W-]{1,5}", 5), (tz, start) in nights()) {
         for text in [text, anything, cron.join(" ")] {
             if let Ok(schedule) = Schedule::parse(&text) {
-                let after = Moment::from_secs(start);
+                let after = Timestamp::from_secs(start);
                 prop_assert!(schedule.next_after(after, &zone(tz)).is_none_or(|next| next > after));
             }
         }

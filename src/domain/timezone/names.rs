@@ -1,11 +1,11 @@
 //! Which names of the time zone database a check may not keep, apart from the rule that reads them.
 
 /// Names that the database knows and a check may not have: one for "not configured", one that Healthchecks does not know.
-pub(super) const REFUSED: [&str; 2] = ["America/Coyhaique", "Factory"];
+pub(super) const REJECTED_NAMES: [&str; 2] = ["America/Coyhaique", "Factory"];
 
 /// Old names and the name that takes their place, ordered by old name (an old name is stored and shown as the new one).
 #[rustfmt::skip]
-pub(super) const REPLACED: [(&str, &str); 113] = [
+pub(super) const REPLACED_NAMES: [(&str, &str); 113] = [
     ("Africa/Asmera", "Africa/Nairobi"), ("America/Argentina/ComodRivadavia", "America/Argentina/Catamarca"),
     ("America/Buenos_Aires", "America/Argentina/Buenos_Aires"), ("America/Catamarca", "America/Argentina/Catamarca"),
     ("America/Cordoba", "America/Argentina/Cordoba"), ("America/Fort_Wayne", "America/Indiana/Indianapolis"),

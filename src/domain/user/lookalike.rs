@@ -5,23 +5,23 @@ use std::fmt;
 use unicode_normalization::is_nfc;
 use unicode_security::{GeneralSecurityProfile as _, RestrictionLevel, RestrictionLevelDetection as _};
 
-use super::{UserName, fold};
+use super::{UserName, fold_case};
 
 /// Reason for which a name could pass for another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Deception {
+pub enum LookalikeReason {
     /// It holds this character, which is not seen, is not assigned, or stands in no name.
-    Character(char),
+    DisallowedCharacter(char),
     /// It is not normalised (NFC): another sequence of characters looks the same.
     NotNormalised,
     /// It mixes letters of scripts that are not written together, such as Latin and Cyrillic ones.
     MixedScripts,
 }
 
-impl fmt::Display for Deception {
+impl fmt::Display for LookalikeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Character(c) => write!(f, "it holds the character U+{:04X}, which does not belong in a name", u32::from(*c)),
+            Self::DisallowedCharacter(c) => write!(f, "it holds the character U+{:04X}, which does not belong in a name", u32::from(*c)),
             Self::NotNormalised => f.write_str("it is not in the Unicode normalization form NFC"),
             Self::MixedScripts => f.write_str("it mixes letters of several scripts"),
         }
@@ -31,17 +31,17 @@ impl fmt::Display for Deception {
 impl UserName {
     /// Returns why the name could pass for another one. All names in printable ASCII are taken, and of other characters those that the
     /// standard allows in identifiers.
-    pub fn deception(&self) -> Option<Deception> {
+    pub fn lookalike_reason(&self) -> Option<LookalikeReason> {
         let belongs = |c: char| if c.is_ascii() { !c.is_ascii_control() } else { c.identifier_allowed() };
         if let Some(other) = self.0.chars().find(|c| !belongs(*c)) {
-            return Some(Deception::Character(other));
+            return Some(LookalikeReason::DisallowedCharacter(other));
         }
         if !is_nfc(&self.0) {
-            return Some(Deception::NotNormalised);
+            return Some(LookalikeReason::NotNormalised);
         }
         // Signs such as @ and + are of every script.
         let letters: String = self.0.chars().filter(|c| !c.is_ascii() || c.is_ascii_alphanumeric()).collect();
-        (!letters.check_restriction_level(RestrictionLevel::HighlyRestrictive)).then_some(Deception::MixedScripts)
+        (!letters.check_restriction_level(RestrictionLevel::HighlyRestrictive)).then_some(LookalikeReason::MixedScripts)
     }
 
     /// True if the name could be read as one of the others, whatever the case of their letters.
@@ -54,7 +54,7 @@ impl UserName {
     /// I looks like a small L, which folding hides.
     fn skeletons(&self) -> [String; 2] {
         let skeleton = |text: &str| unicode_security::skeleton(text).collect::<String>();
-        [skeleton(&self.folded()), skeleton(&fold(&skeleton(&self.0)))]
+        [skeleton(&self.case_folded()), skeleton(&fold_case(&skeleton(&self.0)))]
     }
 }
 
@@ -73,21 +73,21 @@ mod tests {
             ("ann.smith+x@example.org", None),
             ("DOMAIN\\ann", None),
             ("Žofie Nováková", None),
-            ("анна@example.org", Some(Deception::MixedScripts)),
+            ("анна@example.org", Some(LookalikeReason::MixedScripts)),
             ("анна", None),
             ("李小龍 Lee", None),
-            ("\u{0430}nn", Some(Deception::MixedScripts)),
-            ("ann\u{200b}", Some(Deception::Character('\u{200b}'))),
-            ("\u{202e}nna", Some(Deception::Character('\u{202e}'))),
-            ("a\u{ad}nn", Some(Deception::Character('\u{ad}'))),
-            ("ann\u{e000}", Some(Deception::Character('\u{e000}'))),
-            ("ann\u{378}", Some(Deception::Character('\u{378}'))),
-            ("ann\u{e0041}", Some(Deception::Character('\u{e0041}'))),
-            ("ann\u{fe0f}", Some(Deception::Character('\u{fe0f}'))),
-            ("z\u{30c}ofie", Some(Deception::NotNormalised)),
-            ("ａnn", Some(Deception::Character('ａ'))),
+            ("\u{0430}nn", Some(LookalikeReason::MixedScripts)),
+            ("ann\u{200b}", Some(LookalikeReason::DisallowedCharacter('\u{200b}'))),
+            ("\u{202e}nna", Some(LookalikeReason::DisallowedCharacter('\u{202e}'))),
+            ("a\u{ad}nn", Some(LookalikeReason::DisallowedCharacter('\u{ad}'))),
+            ("ann\u{e000}", Some(LookalikeReason::DisallowedCharacter('\u{e000}'))),
+            ("ann\u{378}", Some(LookalikeReason::DisallowedCharacter('\u{378}'))),
+            ("ann\u{e0041}", Some(LookalikeReason::DisallowedCharacter('\u{e0041}'))),
+            ("ann\u{fe0f}", Some(LookalikeReason::DisallowedCharacter('\u{fe0f}'))),
+            ("z\u{30c}ofie", Some(LookalikeReason::NotNormalised)),
+            ("ａnn", Some(LookalikeReason::DisallowedCharacter('ａ'))),
         ] {
-            assert_eq!(name(text).deception(), wanted, "{text:?}");
+            assert_eq!(name(text).lookalike_reason(), wanted, "{text:?}");
         }
     }
 

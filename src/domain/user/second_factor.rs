@@ -5,9 +5,9 @@ use std::fmt;
 
 use totp_rs::{Builder, Secret};
 
-use super::super::moment::Moment;
 use super::super::project::KeyHash;
-use super::link::LinkCode;
+use super::super::timestamp::Timestamp;
+use super::one_time_link::LinkCode;
 
 /// What the app and the server both know: codes are made of it and of the time.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl TotpSecret {
         Self(bytes)
     }
 
-    /// Reads what [`text`](Self::text) writes; spaces do not count.
+    /// Reads what [`to_base32`](Self::text) writes; spaces do not count.
     pub fn parse(text: &str) -> Option<Self> {
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let secret = Secret::try_from_base32(text).ok()?;
@@ -30,7 +30,7 @@ impl TotpSecret {
     }
 
     /// The secret in base32 (RFC 4648), as apps take it.
-    pub fn text(&self) -> String {
+    pub fn to_base32(&self) -> String {
         Secret::from(self.0).to_base32()
     }
 
@@ -40,14 +40,14 @@ impl TotpSecret {
     }
 
     /// The half minute in which the app showed this code: that of `now`, the one before, or the one after. `None`: it is none of theirs.
-    pub fn step_of(&self, code: &str, now: Moment) -> Option<u64> {
+    pub fn matching_time_step(&self, code: &str, now: Timestamp) -> Option<u64> {
         let code: String = code.chars().filter(|c| !c.is_whitespace()).collect();
         let totp = Builder::new().with_secret(self.0).build().ok()?;
         totp.check(&code, u64::try_from(now.secs()).ok()?)
     }
 
     /// The code that the app shows.
-    pub fn code(&self, now: Moment) -> Option<String> {
+    pub fn code_at(&self, now: Timestamp) -> Option<String> {
         let totp = Builder::new().with_secret(self.0).build().ok()?;
         Some(totp.generate(u64::try_from(now.secs()).ok()?).to_string())
     }
@@ -65,19 +65,19 @@ pub struct SecondFactor {
     /// What codes are made of.
     pub secret: TotpSecret,
     /// The half minute of the last code that was used, counted since 1970. Codes of it, and older ones, are good no more.
-    pub used: u64,
+    pub last_used_step: u64,
     /// What the codes for a lost app are recognised by, each good once.
-    pub recovery: Box<[KeyHash]>,
+    pub recovery_hashes: Box<[KeyHash]>,
 }
 
 /// What shows that somebody has the second factor.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Proof {
+pub enum SecondFactorProof {
     /// A code that was made of this secret in this half minute.
     Code {
         /// What the code was checked against.
         secret: TotpSecret,
-        /// See [`TotpSecret::step_of`].
+        /// See [`TotpSecret::matching_time_step`].
         step: u64,
     },
     /// One of the codes for a lost app.
@@ -86,22 +86,24 @@ pub enum Proof {
 
 impl SecondFactor {
     /// Codes for a lost app that are made at once.
-    pub const RECOVERY_CODES: usize = 10;
+    pub const RECOVERY_CODE_COUNT: usize = 10;
 
     /// What a typed code shows; `None`: it is neither one of the app's nor one of those for a lost app, or was used before.
-    pub fn proof(&self, code: &str, now: Moment) -> Option<Proof> {
-        let by_app = self.secret.step_of(code, now).map(|step| Proof::Code { secret: self.secret.clone(), step });
-        let proof = by_app.or_else(|| LinkCode::parse(code).map(|code| Proof::Recovery(code.hash())))?;
-        self.after(&proof).map(|_| proof)
+    pub fn verify_code(&self, code: &str, now: Timestamp) -> Option<SecondFactorProof> {
+        let by_app = self.secret.matching_time_step(code, now).map(|step| SecondFactorProof::Code { secret: self.secret.clone(), step });
+        let proof = by_app.or_else(|| LinkCode::parse(code).map(|code| SecondFactorProof::Recovery(code.hash())))?;
+        self.consume_proof(&proof).map(|_| proof)
     }
 
     /// The second factor once this proof of it was used; `None`: it was used before, or is that of another secret.
-    pub fn after(&self, proof: &Proof) -> Option<Self> {
+    pub fn consume_proof(&self, proof: &SecondFactorProof) -> Option<Self> {
         match proof {
-            Proof::Code { secret, step } => (*secret == self.secret && *step > self.used).then(|| Self { used: *step, ..self.clone() }),
-            Proof::Recovery(hash) => {
-                let left: Box<[_]> = self.recovery.iter().filter(|own| *own != hash).copied().collect();
-                (left.len() < self.recovery.len()).then(|| Self { recovery: left, ..self.clone() })
+            SecondFactorProof::Code { secret, step } => {
+                (*secret == self.secret && *step > self.last_used_step).then(|| Self { last_used_step: *step, ..self.clone() })
+            }
+            SecondFactorProof::Recovery(hash) => {
+                let left: Box<[_]> = self.recovery_hashes.iter().filter(|own| *own != hash).copied().collect();
+                (left.len() < self.recovery_hashes.len()).then(|| Self { recovery_hashes: left, ..self.clone() })
             }
         }
     }
@@ -116,11 +118,11 @@ mod tests {
     fn codes_are_those_of_the_standard() {
         let secret = TotpSecret::new(*b"12345678901234567890");
         for (secs, code) in [(59, "287082"), (1_111_111_109, "081804"), (1_234_567_890, "005924"), (20_000_000_000, "353130")] {
-            let now = Moment::from_secs(secs);
-            assert_eq!(secret.code(now).as_deref(), Some(code));
-            assert_eq!(secret.step_of(code, now), Some(secs.unsigned_abs() / 30));
+            let now = Timestamp::from_secs(secs);
+            assert_eq!(secret.code_at(now).as_deref(), Some(code));
+            assert_eq!(secret.matching_time_step(code, now), Some(secs.unsigned_abs() / 30));
         }
-        assert_eq!(secret.text(), "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ");
+        assert_eq!(secret.to_base32(), "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ");
         assert_eq!(TotpSecret::parse("GEZD GNBV GY3T QOJQ GEZD GNBV GY3T QOJQ"), Some(secret.clone()));
         for wrong in ["", "GEZDGNBVGY3TQOJQ", "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJ1", "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQGEZDGNBV"] {
             assert_eq!(TotpSecret::parse(wrong), None, "{wrong}");
@@ -131,31 +133,31 @@ mod tests {
     #[test]
     fn a_code_is_good_for_a_while_and_once() {
         let secret = TotpSecret::new([7; 20]);
-        let codes: Vec<_> = (0..3).map(|number| LinkCode::drawn([number; LinkCode::LENGTH])).collect();
+        let codes: Vec<_> = (0..3).map(|number| LinkCode::from_random([number; LinkCode::LENGTH])).collect();
         let recovery = codes.iter().map(LinkCode::hash).collect();
-        let factor = SecondFactor { secret: secret.clone(), used: 0, recovery };
-        let at = |secs: i64| Moment::from_secs(3_000_000 + secs);
-        let code = secret.code(at(0)).unwrap();
+        let factor = SecondFactor { secret: secret.clone(), last_used_step: 0, recovery_hashes: recovery };
+        let at = |secs: i64| Timestamp::from_secs(3_000_000 + secs);
+        let code = secret.code_at(at(0)).unwrap();
         for (secs, is_good) in [(-31, false), (-30, true), (0, true), (29, true), (59, true), (60, false)] {
-            assert_eq!(factor.proof(&code, at(secs)).is_some(), is_good, "{secs}");
+            assert_eq!(factor.verify_code(&code, at(secs)).is_some(), is_good, "{secs}");
         }
         let (first, second) = code.split_at(3);
-        let proof = factor.proof(&format!(" {first} {second}"), at(0)).unwrap();
-        let used = factor.after(&proof).unwrap();
-        assert_eq!((used.after(&proof), used.proof(&code, at(0))), (None, None));
+        let proof = factor.verify_code(&format!(" {first} {second}"), at(0)).unwrap();
+        let used = factor.consume_proof(&proof).unwrap();
+        assert_eq!((used.consume_proof(&proof), used.verify_code(&code, at(0))), (None, None));
         // What an app showed before the code that was used is not good either.
-        assert_eq!(used.proof(&secret.code(at(-30)).unwrap(), at(0)), None);
-        assert!(used.proof(&secret.code(at(30)).unwrap(), at(30)).is_some());
+        assert_eq!(used.verify_code(&secret.code_at(at(-30)).unwrap(), at(0)), None);
+        assert!(used.verify_code(&secret.code_at(at(30)).unwrap(), at(30)).is_some());
         // Checked a moment ago, against what is another secret by now.
         let other = SecondFactor { secret: TotpSecret::new([8; 20]), ..factor.clone() };
-        assert_eq!(other.after(&proof), None);
+        assert_eq!(other.consume_proof(&proof), None);
 
-        let proof = used.proof(&codes[1].to_string().to_lowercase(), at(0)).unwrap();
-        let left = used.after(&proof).unwrap();
-        assert_eq!((left.recovery.len(), left.after(&proof)), (2, None));
+        let proof = used.verify_code(&codes[1].to_string().to_lowercase(), at(0)).unwrap();
+        let left = used.consume_proof(&proof).unwrap();
+        assert_eq!((left.recovery_hashes.len(), left.consume_proof(&proof)), (2, None));
         for wrong in ["", "1", "000000", "12345678", "0000-0000-0000-0009", "ž"] {
-            assert_eq!(factor.proof(wrong, at(5_000_000)), None, "{wrong}");
+            assert_eq!(factor.verify_code(wrong, at(5_000_000)), None, "{wrong}");
         }
-        assert_eq!(factor.proof(&code, Moment::from_secs(-5)), None);
+        assert_eq!(factor.verify_code(&code, Timestamp::from_secs(-5)), None);
     }
 }

@@ -2,266 +2,288 @@
 
 use std::sync::Arc;
 
-use super::super::command::{Outcome, Refusal};
-use super::super::state::{Change, Unnotified};
-use super::delivery::delivery;
-use super::{Applied, WorkingState};
-use crate::domain::alert::{Away, ChannelHealth, DeliveryOutcome, Event, GoneCheck, Held, OutboxRow, Telling};
+use super::super::command::{CommandError, CommandOutcome};
+use super::super::state::{Change, UnnotifiedReason};
+use super::delivery::finished_delivery;
+use super::{ApplyResult, WorkingState};
+use crate::domain::alert::{AlertEvent, ChannelHealth, DeletedCheck, DeliveryResult, HoldReason, NotificationState, Outage, OutboxRow};
 use crate::domain::check::{Check, NameSet};
 use crate::domain::flip::Flip;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
-use crate::domain::moment::Moment;
-use crate::domain::outcomes::RunOutcome;
 use crate::domain::project::Channel;
+use crate::domain::recent_outcomes::RunOutcome;
 use crate::domain::status::Status;
+use crate::domain::timestamp::Timestamp;
 
 /// Rows that wait for one channel about one check: see [limits](crate::docs::limits).
-const MOST_OF_A_PAIR: usize = 8;
+const MAX_ROWS_PER_PAIR: usize = 8;
 
 /// So many seconds after a time without pings it is told which checks have not reported again, unless they are expected soon.
-const AT_ONCE_SECS: i64 = 2 * 60;
+const OUTAGE_RECHECK_SECS: i64 = 2 * 60;
 
 /// What has become of a row before it was sent, in words.
-pub(super) const DISABLED: &str = "the channel is disabled";
-const ON_TRIAL: &str = "its project is on trial";
-const TOO_MANY: &str = "too much waits to be sent";
-const OVER: &str = "it was over before it was sent, and too much waits";
-const OVERTAKEN: &str = "too many changes of this check wait for this channel";
+pub(super) const CHANNEL_DISABLED: &str = "the channel is disabled";
+const PROJECT_ON_TRIAL: &str = "its project is on trial";
+const OUTBOX_FULL: &str = "too much waits to be sent";
+const ENDED_UNSENT: &str = "it was over before it was sent, and too much waits";
+const TOO_MANY_CHANGES: &str = "too many changes of this check wait for this channel";
 pub(super) const CHECK_GONE: &str = "the check was deleted";
 
 impl WorkingState {
     /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip.
     /// `previous`: the flip before it.
-    pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, now: Moment) {
-        self.tell_flip(check, flip, previous, now);
-        if !check.state.telling.is_told() {
-            check.told_as = None;
+    pub(super) fn handle_flip(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, now: Timestamp) {
+        self.queue_or_hold_alerts(check, flip, previous, now);
+        if !check.state.notification.is_notified() {
+            check.alerted_names = None;
         }
     }
 
-    fn tell_flip(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, now: Moment) {
-        let told = std::mem::replace(&mut check.state.telling, Telling::Quiet);
+    fn queue_or_hold_alerts(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, now: Timestamp) {
+        let told = std::mem::replace(&mut check.state.notification, NotificationState::NotNeeded);
         if flip.to == Status::Down {
-            self.audience_notes.forget(check.project, check.id);
-            let away = if flip.cause.is_by_time() { self.was_away(check, flip.at, now) } else { None };
-            let held = match away.and_then(|away| chance(check, away, now)) {
-                Some(at) => Some(Telling::Due { at: at.max(now), held: Held::Away }),
-                None => self.held_back(check, None, now),
+            self.audience_notes.remove_check(check.project, check.id);
+            let away = if flip.cause.is_deadline() { self.outage_covering(check, flip.at, now) } else { None };
+            let held = match away.and_then(|away| recheck_after_outage(check, away, now)) {
+                Some(at) => Some(NotificationState::Pending { at: at.max(now), reason: HoldReason::ServerOutage }),
+                None => self.find_hold(check, None, now),
             };
-            return self.tell_unless(held, check, flip.at, now);
+            return self.alert_unless_held(held, check, flip.at, now);
         }
         match told {
-            Telling::Told | Telling::Unheard => {
+            NotificationState::Notified | NotificationState::Undelivered => {
                 self.compare_audience_of(check, now);
-                self.queue_all(check, if flip.to == Status::Up { Event::Up } else { Event::Closed }, flip.at, now);
+                self.queue_alerts(check, if flip.to == Status::Up { AlertEvent::Up } else { AlertEvent::Closed }, flip.at, now);
             }
-            Telling::Due { held, .. } => {
-                let row = OutboxRow { flip: previous, ..self.row(ChannelId(0), check, Event::Down, flip.at, now) };
-                self.log_delivery(&row, DeliveryOutcome::Skipped, held.reason(flip.to), now);
+            NotificationState::Pending { reason: held, .. } => {
+                let row = OutboxRow { flip: previous, ..self.new_outbox_row(ChannelId(0), check, AlertEvent::Down, flip.at, now) };
+                self.log_delivery(&row, DeliveryResult::Skipped, held.skipped_text(flip.to), now);
             }
-            Telling::Quiet => {}
+            NotificationState::NotNeeded => {}
         }
-        self.audience_notes.forget(check.project, check.id);
+        self.audience_notes.remove_check(check.project, check.id);
     }
 
     /// Decides again whether the downtime is told, if that is due by now. `windows_may_differ`: since the last decision the settings of
     /// the check or the windows of its project may have changed; otherwise an open window is known to be open still.
-    pub(super) fn tell_if_due(&mut self, check: &mut Check, windows_may_differ: bool, now: Moment) {
-        let Telling::Due { at, held } = check.state.telling else { return };
+    pub(super) fn reconsider_held_alert(&mut self, check: &mut Check, windows_may_differ: bool, now: Timestamp) {
+        let NotificationState::Pending { at, reason: held } = check.state.notification else { return };
         if check.state.status != Status::Down {
             // It was put aside.
-            check.state.telling = Telling::Quiet;
+            check.state.notification = NotificationState::NotNeeded;
             return;
         }
-        let away = if at <= now { self.was_away(check, at, now) } else { None };
-        if at <= now && held == Held::Failures && away.is_none() && check.state.misses_ping(&check.settings, now) {
+        let away = if at <= now { self.outage_covering(check, at, now) } else { None };
+        if at <= now && held == HoldReason::BelowThreshold && away.is_none() && check.state.has_missed_ping(&check.settings, now) {
             // It cannot have been lost.
-            check.state.note_missed();
+            check.state.count_missed_ping();
         }
         let now_or_never = match held {
             // It has reported a failure since: that is news of its own.
-            _ if !matches!(held, Held::Failures | Held::Window | Held::Trial)
+            _ if !matches!(held, HoldReason::BelowThreshold | HoldReason::MaintenanceWindow | HoldReason::Trial)
                 && check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail) =>
             {
                 true
             }
-            Held::Away => false,
+            HoldReason::ServerOutage => false,
             // It was removed, or the check has other tags.
-            Held::Window => windows_may_differ && self.held_by_window(check, now).is_none(),
-            Held::Trial => !self.is_held(check),
-            Held::Parent => check.settings.parents.ids().is_empty(),
-            Held::Behind(parent) => !check.settings.parents.ids().contains(&parent),
-            Held::Failures => check.state.failures >= u16::from(check.settings.after.get()),
+            HoldReason::MaintenanceWindow => windows_may_differ && self.hold_for_window(check, now).is_none(),
+            HoldReason::Trial => !self.is_project_on_trial(check),
+            HoldReason::ParentPending => check.settings.parents.ids().is_empty(),
+            HoldReason::ParentDown(parent) => !check.settings.parents.ids().contains(&parent),
+            HoldReason::BelowThreshold => check.state.failures >= u16::from(check.settings.failure_threshold.get()),
         };
         // No pings could be taken again, when it had the chance to report.
-        let again = away.filter(|_| held == Held::Away && !now_or_never).and_then(|away| chance(check, away, now));
+        let again =
+            away.filter(|_| held == HoldReason::ServerOutage && !now_or_never).and_then(|away| recheck_after_outage(check, away, now));
         if let Some(at) = again.filter(|again| *again > at) {
-            check.state.telling = Telling::Due { at, held };
+            check.state.notification = NotificationState::Pending { at, reason: held };
         } else if at <= now || now_or_never {
-            let held = self.held_back(check, Some(held), now);
-            self.tell_unless(held, check, check.state.changed, now);
+            let held = self.find_hold(check, Some(held), now);
+            self.alert_unless_held(held, check, check.state.changed, now);
         }
     }
 
     /// What holds back that a check is down, which was held back before for the given reason; `None`: nothing does.
-    fn held_back(&mut self, check: &Check, before: Option<Held>, now: Moment) -> Option<Telling> {
-        if self.is_held(check) {
-            return Some(Telling::Due { at: now.plus_secs(Held::LOOK_SECS), held: Held::Trial });
+    fn find_hold(&mut self, check: &Check, before: Option<HoldReason>, now: Timestamp) -> Option<NotificationState> {
+        if self.is_project_on_trial(check) {
+            return Some(NotificationState::Pending { at: now.plus_secs(HoldReason::RECHECK_SECS), reason: HoldReason::Trial });
         }
-        if let Some(held) = Self::too_few_failures(check, now) {
+        if let Some(held) = Self::hold_for_failures(check, now) {
             return Some(held);
         }
-        if let Some(held) = self.held_by_window(check, now) {
+        if let Some(held) = self.hold_for_window(check, now) {
             return Some(held);
         }
-        self.held_by_parents(check, before, now)
+        self.hold_for_parents(check, before, now)
     }
 
     /// Whether the project of a check is on trial.
-    fn is_held(&self, check: &Check) -> bool {
-        self.state.project(check.project).is_some_and(|project_state| project_state.project.is_held())
+    fn is_project_on_trial(&self, check: &Check) -> bool {
+        self.state.project(check.project).is_some_and(|project_state| project_state.project.is_on_trial())
     }
 
     /// Tells a downtime that began at that moment, unless it is held back.
-    fn tell_unless(&mut self, held: Option<Telling>, check: &mut Check, at: Moment, now: Moment) {
+    fn alert_unless_held(&mut self, held: Option<NotificationState>, check: &mut Check, at: Timestamp, now: Timestamp) {
         let is_full = self.state.outbox.is_full_for(check.project);
-        check.state.telling = held.unwrap_or(if is_full { Telling::Unheard } else { Telling::Told });
+        check.state.notification = held.unwrap_or(if is_full { NotificationState::Undelivered } else { NotificationState::Notified });
         if held.is_none() && is_full {
-            self.audience_notes.set_refused(check);
+            self.audience_notes.set_undelivered(check);
         }
-        if held.is_none() && !self.queue_all(check, Event::Down, at, now) {
-            check.state.telling = Telling::Unheard;
-            self.note_unnotified(check, at, now);
+        if held.is_none() && !self.queue_alerts(check, AlertEvent::Down, at, now) {
+            check.state.notification = NotificationState::Undelivered;
+            self.log_unnotified(check, at, now);
         }
     }
 
     /// When the next ping will be missing of a check that has not failed often enough yet. One of which none is expected has.
-    fn too_few_failures(check: &Check, now: Moment) -> Option<Telling> {
-        if check.state.failures >= u16::from(check.settings.after.get()) {
+    fn hold_for_failures(check: &Check, now: Timestamp) -> Option<NotificationState> {
+        if check.state.failures >= u16::from(check.settings.failure_threshold.get()) {
             return None;
         }
-        check.settings.missed_after(check.state.last_sign(), now).map(|at| Telling::Due { at, held: Held::Failures })
+        check
+            .settings
+            .next_miss_after(check.state.last_activity(), now)
+            .map(|at| NotificationState::Pending { at, reason: HoldReason::BelowThreshold })
     }
 
     /// The latest time in which pings could not be taken and the one that a check went down for at that moment may have been lost.
-    fn was_away(&self, check: &Check, deadline: Moment, now: Moment) -> Option<Away> {
+    fn outage_covering(&self, check: &Check, deadline: Timestamp, now: Timestamp) -> Option<Outage> {
         let expected = deadline.plus_secs(-check.settings.grace.get());
-        let of_project = self.state.project(check.project).and_then(|project_state| project_state.project.import.as_ref()?.away);
-        let all = of_project.iter().chain(self.state.away.iter().rev());
-        all.filter_map(|away| away.until(now)).find(|away| away.touches(expected, deadline))
+        let of_project = self.state.project(check.project).and_then(|project_state| project_state.project.import.as_ref()?.outage);
+        let all = of_project.iter().chain(self.state.outages.iter().rev());
+        all.filter_map(|away| away.clip_to(now)).find(|away| away.overlaps(expected, deadline))
     }
 
     /// Logs that an alert about a downtime reaches no channel, and why.
-    fn note_unnotified(&mut self, check: &Check, at: Moment, now: Moment) {
-        let Some(unnotified) = self.state.unnotified(check) else { return };
-        self.effects.unnotified.push((check.id, unnotified));
+    fn log_unnotified(&mut self, check: &Check, at: Timestamp, now: Timestamp) {
+        let Some(unnotified) = self.state.unnotified_reason(check) else { return };
+        self.effects.unnotified_checks.push((check.id, unnotified));
         // There is a delivery for each channel that is disabled.
-        if unnotified != Unnotified::Disabled {
-            let row = self.row(ChannelId(0), check, Event::Down, at, now);
-            self.log_delivery(&row, DeliveryOutcome::Skipped, &format!("nobody is notified: {}", unnotified.text()), now);
+        if unnotified != UnnotifiedReason::Disabled {
+            let row = self.new_outbox_row(ChannelId(0), check, AlertEvent::Down, at, now);
+            self.log_delivery(&row, DeliveryResult::Skipped, &format!("nobody is notified: {}", unnotified.description()), now);
         }
     }
 
     /// Has all channels of a check told of an event at that moment, as its newest flip. True if one of them is not disabled.
-    pub(super) fn queue_all(&mut self, check: &Check, event: Event, at: Moment, now: Moment) -> bool {
+    pub(super) fn queue_alerts(&mut self, check: &Check, event: AlertEvent, at: Timestamp, now: Timestamp) -> bool {
         let is_silent = check.state.outcomes.newest_first().next() == Some(RunOutcome::Missed);
-        let away = event == Event::Down && is_silent && self.was_away(check, at, now).is_some();
+        let away = event == AlertEvent::Down && is_silent && self.outage_covering(check, at, now).is_some();
         let audience = self.state.audience(check, event);
         let is_reached = audience.values().any(|channel| channel.health.disabled.is_none());
         for channel in audience.into_values() {
-            if event != Event::Down && self.is_unnotified(check, &channel) {
+            if event != AlertEvent::Down && self.is_unnotified(check, &channel) {
                 continue;
             }
-            let row = OutboxRow { away, ..self.row(channel.id, check, event, at, now) };
-            self.queue(&channel, row, now);
+            let row = OutboxRow { during_outage: away, ..self.new_outbox_row(channel.id, check, event, at, now) };
+            self.queue_row(&channel, row, now);
         }
         is_reached
     }
 
     /// A row about no check: its text lists what is down when it is sent.
-    pub(super) fn remind(&mut self, id: ChannelId, now: Moment) -> Applied {
-        let channel = self.state.channel(id).filter(|channel| channel.settings.takes(Event::Still)).cloned().ok_or(Refusal::NotFound)?;
-        if channel.health.disabled.is_none() && self.state.outbox.of_pair(id, CheckId(0)).next().is_none() {
-            let row = OutboxRow::new(self.next_delivery(), id, CheckId(0), FlipNumber(0), Event::Still, now, now);
-            self.queue(&channel, row, now);
+    pub(super) fn queue_reminder(&mut self, id: ChannelId, now: Timestamp) -> ApplyResult {
+        let channel = self
+            .state
+            .channel(id)
+            .filter(|channel| channel.settings.handles_event(AlertEvent::StillDown))
+            .cloned()
+            .ok_or(CommandError::NotFound)?;
+        if channel.health.disabled.is_none() && self.state.outbox.rows_of_pair(id, CheckId(0)).next().is_none() {
+            let row = OutboxRow::new(self.next_delivery_number(), id, CheckId(0), FlipNumber(0), AlertEvent::StillDown, now, now);
+            self.queue_row(&channel, row, now);
         }
-        Ok(Outcome::Done)
+        Ok(CommandOutcome::Completed)
     }
 
     /// No pings could be taken for a while.
-    pub(super) fn note_away(&mut self, away: Away) -> Outcome {
-        let mut all = self.state.away.to_vec();
-        let joined = all.pop_if(|last| last.joined(away).is_some()).and_then(|last| last.joined(away));
+    pub(super) fn record_outage(&mut self, away: Outage) -> CommandOutcome {
+        let mut all = self.state.outages.to_vec();
+        let joined = all.pop_if(|last| last.merge(away).is_some()).and_then(|last| last.merge(away));
         all.push(joined.unwrap_or(away));
-        let surplus = all.len().saturating_sub(Away::MOST);
-        self.change(Change::Away(all.into_iter().skip(surplus).collect()));
-        Outcome::Done
+        let surplus = all.len().saturating_sub(Outage::MAX_REMEMBERED);
+        self.record_change(Change::Outages(all.into_iter().skip(surplus).collect()));
+        CommandOutcome::Completed
     }
 
     /// What was noted while the clock stood ahead is over by now.
-    pub(super) fn forget_ahead(&mut self, now: Moment) -> Outcome {
-        let past = self.state.away.iter().filter_map(|away| away.until(now)).collect();
-        self.change(Change::Away(past));
-        Outcome::Done
+    pub(super) fn drop_future_outages(&mut self, now: Timestamp) -> CommandOutcome {
+        let past = self.state.outages.iter().filter_map(|away| away.clip_to(now)).collect();
+        self.record_change(Change::Outages(past));
+        CommandOutcome::Completed
     }
 
-    pub(super) fn next_delivery(&mut self) -> DeliveryNumber {
+    pub(super) fn next_delivery_number(&mut self) -> DeliveryNumber {
         let number = DeliveryNumber(self.numbers.delivery);
         self.numbers.delivery += 1;
         number
     }
 
     /// A row about the newest flip of a check.
-    pub(super) fn row(&mut self, channel: ChannelId, check: &Check, event: Event, at: Moment, now: Moment) -> OutboxRow {
-        let told_as = check.told_as.clone();
-        OutboxRow { told_as, ..OutboxRow::new(self.next_delivery(), channel, check.id, check.state.last_flip, event, at, now) }
+    pub(super) fn new_outbox_row(
+        &mut self,
+        channel: ChannelId,
+        check: &Check,
+        event: AlertEvent,
+        at: Timestamp,
+        now: Timestamp,
+    ) -> OutboxRow {
+        let told_as = check.alerted_names.clone();
+        OutboxRow {
+            alerted_names: told_as,
+            ..OutboxRow::new(self.next_delivery_number(), channel, check.id, check.state.last_flip, event, at, now)
+        }
     }
 
-    pub(super) fn queue(&mut self, channel: &Channel, mut row: OutboxRow, now: Moment) {
+    pub(super) fn queue_row(&mut self, channel: &Channel, mut row: OutboxRow, now: Timestamp) {
         if channel.health.disabled.is_some() {
-            self.note_unsent(&row, DeliveryOutcome::Skipped);
-            return self.log_delivery(&row, DeliveryOutcome::Skipped, DISABLED, now);
+            self.note_unsent(&row, DeliveryResult::Skipped);
+            return self.log_delivery(&row, DeliveryResult::Skipped, CHANNEL_DISABLED, now);
         }
-        if self.state.project(channel.project).is_some_and(|project_state| project_state.project.is_held()) {
-            self.note_unsent(&row, DeliveryOutcome::Skipped);
-            return self.log_delivery(&row, DeliveryOutcome::Skipped, ON_TRIAL, now);
+        if self.state.project(channel.project).is_some_and(|project_state| project_state.project.is_on_trial()) {
+            self.note_unsent(&row, DeliveryResult::Skipped);
+            return self.log_delivery(&row, DeliveryResult::Skipped, PROJECT_ON_TRIAL, now);
         }
-        if self.state.outbox.is_full_for(channel.project) && !self.has_place_for_end(channel, &row, now) {
+        if self.state.outbox.is_full_for(channel.project) && !self.has_room_for_end(channel, &row, now) {
             return;
         }
-        let waiting: Vec<_> = self.state.outbox.of_pair(channel.id, row.check).cloned().collect();
-        if waiting.len() >= MOST_OF_A_PAIR {
+        let waiting: Vec<_> = self.state.outbox.rows_of_pair(channel.id, row.check).cloned().collect();
+        if waiting.len() >= MAX_ROWS_PER_PAIR {
             // Down and up, or up and down: what is left still takes turns. What may have been announced keeps its end.
             let is_needless = |pair: &&[Arc<OutboxRow>]| match pair {
-                [first, second] => [first, second].iter().all(|row| row.begun.is_none()) && !(first.event == Event::Down && first.doubtful),
+                [first, second] => {
+                    [first, second].iter().all(|row| row.attempt_started.is_none())
+                        && !(first.event == AlertEvent::Down && first.may_be_duplicate)
+                }
                 _ => false,
             };
             for old in waiting.windows(2).find(is_needless).into_iter().flatten() {
-                row.skipped = row.skipped.saturating_add(1).saturating_add(old.skipped);
-                self.finish(old, DeliveryOutcome::Superseded, OVERTAKEN, now);
+                row.dropped_before = row.dropped_before.saturating_add(1).saturating_add(old.dropped_before);
+                self.finish_row(old, DeliveryResult::Superseded, TOO_MANY_CHANGES, now);
             }
         }
-        self.change(Change::Queued(Arc::new(row)));
+        self.record_change(Change::Queued(Arc::new(row)));
     }
 
     /// True if a row is the end of a downtime of which the channel may know: that is queued although the outbox is full. There is at most
     /// one for each channel and check. Logs what becomes of every other row.
-    fn has_place_for_end(&mut self, channel: &Channel, row: &OutboxRow, now: Moment) -> bool {
-        if !matches!(row.event, Event::Up | Event::Closed) || !channel.settings.takes(Event::Down) {
-            self.note_unsent(row, DeliveryOutcome::Failed);
-            self.log_delivery(row, DeliveryOutcome::Failed, TOO_MANY, now);
+    fn has_room_for_end(&mut self, channel: &Channel, row: &OutboxRow, now: Timestamp) -> bool {
+        if !matches!(row.event, AlertEvent::Up | AlertEvent::Closed) || !channel.settings.handles_event(AlertEvent::Down) {
+            self.note_unsent(row, DeliveryResult::Failed);
+            self.log_delivery(row, DeliveryResult::Failed, OUTBOX_FULL, now);
             return false;
         }
-        match self.state.outbox.of_pair(channel.id, row.check).last().cloned() {
+        match self.state.outbox.rows_of_pair(channel.id, row.check).last().cloned() {
             // The channel was not notified of the downtime, and now it is over. This makes room.
-            Some(down) if down.event == Event::Down && down.attempts == 0 && !down.may_have_arrived() => {
-                self.finish(&down, DeliveryOutcome::Superseded, OVER, now);
-                self.log_delivery(row, DeliveryOutcome::Superseded, OVER, now);
+            Some(down) if down.event == AlertEvent::Down && down.attempts == 0 && !down.may_have_arrived() => {
+                self.finish_row(&down, DeliveryResult::Superseded, ENDED_UNSENT, now);
+                self.log_delivery(row, DeliveryResult::Superseded, ENDED_UNSENT, now);
                 return false;
             }
             // One end is enough.
-            Some(end) if end.event != Event::Down && end.begun.is_none() => {
-                self.finish(&end, DeliveryOutcome::Superseded, OVERTAKEN, now);
+            Some(end) if end.event != AlertEvent::Down && end.attempt_started.is_none() => {
+                self.finish_row(&end, DeliveryResult::Superseded, TOO_MANY_CHANGES, now);
             }
             Some(_) | None => {}
         }
@@ -270,88 +292,95 @@ impl WorkingState {
 
     /// Removes what waits about a check that is deleted, apart from what is being sent, and closes its incidents. An end that waits is still
     /// sent to channels that keep incidents.
-    pub(super) fn end_alerts(&mut self, check: &Check, now: Moment) {
+    pub(super) fn close_alerts(&mut self, check: &Check, now: Timestamp) {
         self.compare_audience_of(check, now);
-        let gone = Box::new(GoneCheck { names: NameSet::of(&check.settings), unique_key: UniqueKey::of(check.uuid) });
+        let gone = Box::new(DeletedCheck { names: NameSet::from_settings(&check.settings), unique_key: UniqueKey::of_check(check.uuid) });
         let outbox = &self.state.outbox;
-        for row in outbox.of_check(check.id).filter(|row| !outbox.is_sending(row.number)).cloned().collect::<Vec<_>>() {
-            let is_last = self.state.outbox.of_pair(row.channel, row.check).last().is_some_and(|last| last.number == row.number);
-            let is_end = is_last && matches!(row.event, Event::Up | Event::Closed);
-            if is_end && self.state.channel(row.channel).is_some_and(|channel| channel.settings.takes(Event::Closed)) {
+        for row in outbox.rows_of_check(check.id).filter(|row| !outbox.is_sending(row.number)).cloned().collect::<Vec<_>>() {
+            let is_last = self.state.outbox.rows_of_pair(row.channel, row.check).last().is_some_and(|last| last.number == row.number);
+            let is_end = is_last && matches!(row.event, AlertEvent::Up | AlertEvent::Closed);
+            if is_end && self.state.channel(row.channel).is_some_and(|channel| channel.settings.handles_event(AlertEvent::Closed)) {
                 // Nobody is sending it, though an attempt may have begun before the last start.
                 let (begun, doubtful) = (None, row.may_have_arrived());
-                let row = OutboxRow { event: Event::Closed, gone: Some(gone.clone()), begun, doubtful, ..OutboxRow::clone(&row) };
-                self.change(Change::Queued(Arc::new(row)));
+                let row = OutboxRow {
+                    event: AlertEvent::Closed,
+                    deleted_check: Some(gone.clone()),
+                    attempt_started: begun,
+                    may_be_duplicate: doubtful,
+                    ..OutboxRow::clone(&row)
+                };
+                self.record_change(Change::Queued(Arc::new(row)));
             } else {
-                self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+                self.finish_row(&row, DeliveryResult::Skipped, CHECK_GONE, now);
             }
         }
-        if let Telling::Due { .. } = check.state.telling {
-            let row = self.row(ChannelId(0), check, Event::Down, check.state.changed, now);
-            self.log_delivery(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+        if let NotificationState::Pending { .. } = check.state.notification {
+            let row = self.new_outbox_row(ChannelId(0), check, AlertEvent::Down, check.state.changed, now);
+            self.log_delivery(&row, DeliveryResult::Skipped, CHECK_GONE, now);
         }
-        if check.state.telling.is_told() {
-            for channel in self.state.audience(check, Event::Closed).into_values() {
+        if check.state.notification.is_notified() {
+            for channel in self.state.audience(check, AlertEvent::Closed).into_values() {
                 if self.is_unnotified(check, &channel) {
                     continue;
                 }
-                let row = OutboxRow { gone: Some(gone.clone()), ..self.row(channel.id, check, Event::Closed, now, now) };
-                self.queue(&channel, row, now);
+                let row =
+                    OutboxRow { deleted_check: Some(gone.clone()), ..self.new_outbox_row(channel.id, check, AlertEvent::Closed, now, now) };
+                self.queue_row(&channel, row, now);
             }
         }
     }
 
     /// Keeps the names under which a downtime was told, if the check is about to be stored with others: a receiver that knows incidents by
     /// their labels is sent the end under the same.
-    pub(super) fn keep_names_told(&mut self, check: &mut Check) {
-        let Some(old) = self.state.check(check.id).filter(|old| old.state.telling.is_told()) else { return };
-        let told = check.told_as.take().unwrap_or_else(|| Arc::new(NameSet::of(&old.settings)));
-        check.told_as = Some(told).filter(|told| **told != NameSet::of(&check.settings));
-        let is_by_labels = |channel: &Channel| crate::channel::is_sustained(&channel.settings);
-        let rows = self.state.outbox.of_check(check.id).filter(|row| row.told_as != check.told_as);
+    pub(super) fn keep_alerted_names(&mut self, check: &mut Check) {
+        let Some(old) = self.state.check(check.id).filter(|old| old.state.notification.is_notified()) else { return };
+        let told = check.alerted_names.take().unwrap_or_else(|| Arc::new(NameSet::from_settings(&old.settings)));
+        check.alerted_names = Some(told).filter(|told| **told != NameSet::from_settings(&check.settings));
+        let is_by_labels = |channel: &Channel| crate::channel::needs_resend(&channel.settings);
+        let rows = self.state.outbox.rows_of_check(check.id).filter(|row| row.alerted_names != check.alerted_names);
         let rows = rows.filter(|row| self.state.channel(row.channel).is_some_and(|channel| is_by_labels(channel)));
         for row in rows.cloned().collect::<Vec<_>>() {
-            let row = OutboxRow { told_as: check.told_as.clone(), ..OutboxRow::clone(&row) };
-            self.change(Change::Queued(Arc::new(row)));
+            let row = OutboxRow { alerted_names: check.alerted_names.clone(), ..OutboxRow::clone(&row) };
+            self.record_change(Change::Queued(Arc::new(row)));
         }
     }
 
-    pub(super) fn finish(&mut self, row: &OutboxRow, outcome: DeliveryOutcome, reason: &str, now: Moment) {
+    pub(super) fn finish_row(&mut self, row: &OutboxRow, outcome: DeliveryResult, reason: &str, now: Timestamp) {
         self.log_delivery(row, outcome, reason, now);
-        self.change(Change::Unqueued(row.number));
+        self.record_change(Change::Unqueued(row.number));
     }
 
-    pub(super) fn log_delivery(&mut self, row: &OutboxRow, outcome: DeliveryOutcome, reason: &str, now: Moment) {
+    pub(super) fn log_delivery(&mut self, row: &OutboxRow, outcome: DeliveryResult, reason: &str, now: Timestamp) {
         self.effects.alert_rows += 1;
-        self.effects.deliveries.push(delivery(row, outcome, reason, now));
+        self.effects.deliveries.push(finished_delivery(row, outcome, reason, now));
     }
 
-    pub(super) fn note_health(&mut self, id: ChannelId, note: impl FnOnce(&mut ChannelHealth)) {
+    pub(super) fn update_health(&mut self, id: ChannelId, note: impl FnOnce(&mut ChannelHealth)) {
         let Some(channel) = self.state.channel(id) else { return };
         let mut health = channel.health.clone();
         note(&mut health);
         if health != channel.health {
             let channel = Channel { health, ..Channel::clone(channel) };
-            self.change(Change::Channel(Arc::new(channel)));
+            self.record_change(Change::Channel(Arc::new(channel)));
         }
     }
 }
 
 /// When a check whose ping may have been lost is looked at again: when it has had the chance to report once more, if that is soon.
 /// `None`: the time without pings is long enough ago that what came since counts.
-fn chance(check: &Check, away: Away, now: Moment) -> Option<Moment> {
-    let end = away.to.plus_secs(Away::CHANCE_SECS);
+fn recheck_after_outage(check: &Check, away: Outage, now: Timestamp) -> Option<Timestamp> {
+    let end = away.to.plus_secs(Outage::CATCH_UP_SECS);
     if now >= end {
         return None;
     }
-    let from = check.state.last_sign();
+    let from = check.state.last_activity();
     let expected = if check.settings.schedule.is_some() {
-        check.settings.expected_after(away.to)
+        check.settings.next_ping_after(away.to)
     } else {
         Some(away.to.plus_secs(check.settings.timeout.get()))
     };
     let chance = expected.filter(|_| from <= away.to).map(|expected| expected.plus_secs(check.settings.grace.get()));
-    Some(chance.filter(|chance| *chance < end).unwrap_or(away.to.plus_secs(AT_ONCE_SECS)))
+    Some(chance.filter(|chance| *chance < end).unwrap_or(away.to.plus_secs(OUTAGE_RECHECK_SECS)))
 }
 
 #[cfg(test)]

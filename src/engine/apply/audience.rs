@@ -14,20 +14,20 @@ mod notes;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-pub use notes::{AudienceNotes, Note};
+pub use notes::{AudienceNote, AudienceNotes};
 
 use super::super::state::State;
 use super::WorkingState;
 use crate::channel;
-use crate::domain::alert::{DeliveryOutcome, Event, OutboxRow};
+use crate::domain::alert::{AlertEvent, DeliveryResult, OutboxRow};
 use crate::domain::check::Check;
 use crate::domain::ids::ChannelId;
-use crate::domain::moment::Moment;
 use crate::domain::project::Channel;
+use crate::domain::timestamp::Timestamp;
 
 /// Pairs of channels and checks that are compared when a channel changes. What is beyond stays as it is: an incident is then closed by
 /// hand, and a channel may be notified of the end of a downtime alone.
-const MOST_COMPARED: usize = 100_000;
+const MAX_COMPARED_PAIRS: usize = 100_000;
 
 /// Reason of the skipped delivery of a channel that joined late.
 const JOINED_LATE: &str = "it was down already when the channel was assigned";
@@ -36,23 +36,23 @@ impl WorkingState {
     /// True if a channel was not notified of the downtime that a check is in, so that it is not notified of its end.
     pub(super) fn is_unnotified(&self, check: &Check, channel: &Channel) -> bool {
         // An alert that is sent again and again needs no delivery to be known.
-        !channel::is_sustained(&channel.settings) && self.audience_notes.is_unnotified(check, channel.id)
+        !channel::needs_resend(&channel.settings) && self.audience_notes.is_unnotified(check, channel.id)
     }
 
     /// Records that a channel was not notified of the newest downtime of a check: the row ended with that outcome before it was ever sent.
-    pub(super) fn note_unsent(&mut self, row: &OutboxRow, outcome: DeliveryOutcome) {
-        if row.event != Event::Down || row.attempts > 0 {
+    pub(super) fn note_unsent(&mut self, row: &OutboxRow, outcome: DeliveryResult) {
+        if row.event != AlertEvent::Down || row.attempts > 0 {
             return;
         }
         let Some(channel) = self.state.channel(row.channel) else { return };
-        if !is_end_held_back(channel, outcome) {
+        if !is_end_suppressed(channel, outcome) {
             return;
         }
         let is_newest = |check: &&Check| row.flip >= check.state.last_flip;
         if let Some(check) = self.state.check(row.check).filter(is_newest)
             && !self.audience_notes.is_unnotified(check, row.channel)
         {
-            self.audience_notes.set(check, row.channel, Note::Unnotified);
+            self.audience_notes.set(check, row.channel, AudienceNote::Unnotified);
         }
     }
 
@@ -63,50 +63,50 @@ impl WorkingState {
         if unnotified.is_empty() {
             return;
         }
-        let hearing = self.state.hearing(channel);
-        for check in unnotified.into_iter().filter_map(|id| self.state.check(id)).filter(|check| hearing.is_of(check)) {
+        let hearing = self.state.audience_membership(channel);
+        for check in unnotified.into_iter().filter_map(|id| self.state.check(id)).filter(|check| hearing.includes(check)) {
             self.audience_notes.set_notified(check, id);
         }
     }
 
     /// A channel joins the audience of a check, whose downtime was announced before.
-    fn join(&mut self, channel: &Channel, check: &Check, now: Moment) {
+    fn join_audience(&mut self, channel: &Channel, check: &Check, now: Timestamp) {
         match self.audience_notes.get(check, channel.id) {
-            Some(Note::Left) => self.audience_notes.set_notified(check, channel.id),
-            Some(Note::Closed) => {
+            Some(AudienceNote::Left) => self.audience_notes.set_notified(check, channel.id),
+            Some(AudienceNote::Closed) => {
                 self.audience_notes.set_notified(check, channel.id);
-                if channel.settings.takes(Event::Down) {
-                    let row = self.row(channel.id, check, Event::Down, check.state.changed, now);
-                    self.queue(channel, row, now);
+                if channel.settings.handles_event(AlertEvent::Down) {
+                    let row = self.new_outbox_row(channel.id, check, AlertEvent::Down, check.state.changed, now);
+                    self.queue_row(channel, row, now);
                 }
             }
-            Some(Note::Unnotified | Note::Notified) => {}
-            None if !channel.settings.takes(Event::Down) || channel::is_sustained(&channel.settings) => {}
+            Some(AudienceNote::Unnotified | AudienceNote::Notified) => {}
+            None if !channel.settings.handles_event(AlertEvent::Down) || channel::needs_resend(&channel.settings) => {}
             None => {
-                let row = self.row(channel.id, check, Event::Down, check.state.changed, now);
-                self.note_unsent(&row, DeliveryOutcome::Skipped);
-                self.log_delivery(&row, DeliveryOutcome::Skipped, JOINED_LATE, now);
+                let row = self.new_outbox_row(channel.id, check, AlertEvent::Down, check.state.changed, now);
+                self.note_unsent(&row, DeliveryResult::Skipped);
+                self.log_delivery(&row, DeliveryResult::Skipped, JOINED_LATE, now);
             }
         }
     }
 
     /// A channel leaves the audience of a check, whose downtime was announced before.
-    fn leave(&mut self, channel: &Channel, check: &Check, now: Moment) {
+    fn leave_audience(&mut self, channel: &Channel, check: &Check, now: Timestamp) {
         if self.is_unnotified(check, channel) {
             return;
         }
-        if channel.settings.takes(Event::Closed) {
-            let row = self.row(channel.id, check, Event::Closed, now, now);
-            self.queue(channel, row, now);
-            self.audience_notes.set(check, channel.id, Note::Closed);
+        if channel.settings.handles_event(AlertEvent::Closed) {
+            let row = self.new_outbox_row(channel.id, check, AlertEvent::Closed, now, now);
+            self.queue_row(channel, row, now);
+            self.audience_notes.set(check, channel.id, AudienceNote::Closed);
         } else {
-            self.audience_notes.set(check, channel.id, Note::Left);
+            self.audience_notes.set(check, channel.id, AudienceNote::Left);
         }
     }
 
     /// Records which channels join and leave the audience of a check that is down, since it is about to get other settings.
-    pub(super) fn note_channels(&mut self, check: &Check) {
-        let Some(old) = self.state.check(check.id).filter(|old| old.state.telling.is_told()) else { return };
+    pub(super) fn note_audience_of(&mut self, check: &Check) {
+        let Some(old) = self.state.check(check.id).filter(|old| old.state.notification.is_notified()) else { return };
         let (old_ids, ids) = (&old.settings.channels, &check.settings.channels);
         if old_ids == ids {
             return;
@@ -115,24 +115,25 @@ impl WorkingState {
         let changed = changed.filter_map(|id| self.state.channel(*id));
         let channels: BTreeSet<_> = changed.flat_map(|channel| with_members(&self.state, channel)).collect();
         for channel in channels.into_iter().filter_map(|id| self.state.channel(id)) {
-            let hearing = self.state.hearing(channel);
-            let was_in = hearing.is_of(old);
-            if was_in != hearing.is_of(check) {
-                self.audience_notes.move_channel(check, channel.id, was_in);
+            let hearing = self.state.audience_membership(channel);
+            let was_in = hearing.includes(old);
+            if was_in != hearing.includes(check) {
+                self.audience_notes.note_membership_change(check, channel.id, was_in);
             }
         }
     }
 
     /// Changes, creates or deletes a channel. Records which audiences of checks that are down it and the members of its group join and leave.
     pub(super) fn change_channel(&mut self, channel: &Channel, change: impl FnOnce(&mut Self)) {
-        let Some(project_state) = self.state.project(channel.project).filter(|project_state| !project_state.told_down().is_empty()) else {
+        let Some(project_state) = self.state.project(channel.project).filter(|project_state| !project_state.alerted_down().is_empty())
+        else {
             return change(self);
         };
-        let announced: Vec<_> = project_state.told_down().iter().copied().collect();
+        let announced: Vec<_> = project_state.alerted_down().iter().copied().collect();
         // Of these channels alone the audiences can differ afterwards.
         let groups = project_state.channels.get(&channel.id).into_iter().map(Arc::as_ref).chain([channel]);
         let ids: BTreeSet<_> = groups.flat_map(|group| with_members(&self.state, group)).collect();
-        let hearing = |state: &State, id| state.channel(id).map(|channel| state.hearing(channel));
+        let hearing = |state: &State, id| state.channel(id).map(|channel| state.audience_membership(channel));
         let before: Vec<_> = ids.into_iter().map(|id| (id, hearing(&self.state, id))).collect();
         change(self);
         let mut changed = Vec::new();
@@ -140,59 +141,59 @@ impl WorkingState {
             changed.extend(hearing(&self.state, id).filter(|new| old.as_ref() != Some(new)).map(|new| (id, old, new)));
         }
         let pairs = changed.iter().flat_map(|changed| announced.iter().map(move |check| (changed, *check)));
-        for ((channel, old, new), check) in pairs.take(MOST_COMPARED) {
+        for ((channel, old, new), check) in pairs.take(MAX_COMPARED_PAIRS) {
             let Some(check) = self.state.check(check) else { continue };
-            let was_in = old.as_ref().is_some_and(|old| old.is_of(check));
-            if was_in != new.is_of(check) {
-                self.audience_notes.move_channel(check, *channel, was_in);
+            let was_in = old.as_ref().is_some_and(|old| old.includes(check));
+            if was_in != new.includes(check) {
+                self.audience_notes.note_membership_change(check, *channel, was_in);
             }
         }
     }
 
     /// Compares the audiences that have changed, as far as the rows for alerts of this command allow.
-    pub(super) fn compare_audiences(&mut self, now: Moment) {
+    pub(super) fn compare_audiences(&mut self, now: Timestamp) {
         let mut known = HashMap::new();
         while self.has_alert_rows_left()
-            && let Some((check, channel, was_in)) = self.audience_notes.next_moved()
+            && let Some((check, channel, was_in)) = self.audience_notes.take_next_pending()
         {
-            let found = self.state.check(check).filter(|check| check.state.telling.is_told()).cloned();
+            let found = self.state.check(check).filter(|check| check.state.notification.is_notified()).cloned();
             let (Some(check), Some(channel)) = (found, self.state.channel(channel).cloned()) else { continue };
-            let hearing = known.entry(channel.id).or_insert_with(|| self.state.hearing(&channel));
-            let is_in = hearing.is_of(&check);
-            self.compare(&channel, &check, (was_in, is_in), now);
+            let hearing = known.entry(channel.id).or_insert_with(|| self.state.audience_membership(&channel));
+            let is_in = hearing.includes(&check);
+            self.compare_membership(&channel, &check, (was_in, is_in), now);
         }
     }
 
     /// Compares the audience of a check whose downtime is about to end. `check`: as it will be stored.
-    pub(super) fn compare_audience_of(&mut self, check: &Check, now: Moment) {
-        let moved = self.audience_notes.moved_of(check);
+    pub(super) fn compare_audience_of(&mut self, check: &Check, now: Timestamp) {
+        let moved = self.audience_notes.take_pending_of(check);
         // The rows are about the flip by which it went down.
         let Some(old) = self.state.check(check.id).filter(|_| !moved.is_empty()) else { return };
         let check = Check { state: old.state, ..check.clone() };
         for (channel, was_in) in moved {
             if let Some(channel) = self.state.channel(channel).cloned() {
-                let is_in = self.state.hearing(&channel).is_of(&check);
-                self.compare(&channel, &check, (was_in, is_in), now);
+                let is_in = self.state.audience_membership(&channel).includes(&check);
+                self.compare_membership(&channel, &check, (was_in, is_in), now);
             }
         }
     }
 
-    fn compare(&mut self, channel: &Channel, check: &Check, was_and_is_in: (bool, bool), now: Moment) {
+    fn compare_membership(&mut self, channel: &Channel, check: &Check, was_and_is_in: (bool, bool), now: Timestamp) {
         match was_and_is_in {
-            (true, false) => self.leave(channel, check, now),
-            (false, true) => self.join(channel, check, now),
+            (true, false) => self.leave_audience(channel, check, now),
+            (false, true) => self.join_audience(channel, check, now),
             (true, true) | (false, false) => {}
         }
     }
 }
 
 /// True if a channel is not notified of the end of a downtime whose alert ended with that outcome before it was ever sent.
-pub fn is_end_held_back(channel: &Channel, outcome: DeliveryOutcome) -> bool {
+pub fn is_end_suppressed(channel: &Channel, outcome: DeliveryResult) -> bool {
     match outcome {
         // The incident may have been opened through another channel with the same key.
-        DeliveryOutcome::Skipped => !channel.settings.takes(Event::Closed),
-        DeliveryOutcome::Failed => true,
-        DeliveryOutcome::Delivered | DeliveryOutcome::Superseded => false,
+        DeliveryResult::Skipped => !channel.settings.handles_event(AlertEvent::Closed),
+        DeliveryResult::Failed => true,
+        DeliveryResult::Delivered | DeliveryResult::Superseded => false,
     }
 }
 

@@ -6,22 +6,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::super::command::{CheckNames, Command, CreateCheck, NewChannel, NewProject, Outcome, PingRequest, Signal, Target};
+use super::super::command::{
+    CheckUuids, Command, CommandOutcome, CreateCheckRequest, NewChannel, NewProject, PingRequest, PingSignal, PingTarget,
+};
 use super::super::state::State;
-use super::{AudienceNotes, Effects, Numbers, WorkingState};
+use super::{AudienceNotes, Effects, SequenceNumbers, WorkingState};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
-use crate::domain::edit::{ChannelChoice, Edit};
+use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
-use crate::domain::moment::Moment;
-use crate::domain::ping::{Kind, Method, Origin, Scheme};
+use crate::domain::ping::{PingKind, PingMethod, PingOrigin, PingScheme};
 use crate::domain::project::{ChannelName, ProjectName};
+use crate::domain::timestamp::Timestamp;
 
-pub(super) const NOW: Moment = Moment::from_secs(1_800_000_000);
-pub(super) const MAIN: ProjectId = ProjectId(1);
+pub(super) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+pub(super) const MAIN_PROJECT: ProjectId = ProjectId(1);
 
 /// A state with one project.
-pub(super) fn working() -> WorkingState {
-    let numbers = Numbers { id: 1, arrival: 1, flip: 1, delivery: 1, bytes: 0 };
+pub(super) fn working_state() -> WorkingState {
+    let numbers = SequenceNumbers { id: 1, arrival: 1, flip: 1, delivery: 1, body_bytes: 0 };
     let (state, effects) = (State::default(), Effects::default());
     let (large, most_alert_rows, full) = (usize::MAX, 1000, BTreeSet::new());
     let mut working = WorkingState {
@@ -29,12 +31,12 @@ pub(super) fn working() -> WorkingState {
         numbers,
         effects,
         body_limit: 100,
-        is_served: true,
-        large,
-        most_alert_rows,
+        accepts_pings: true,
+        large_body_bytes: large,
+        max_alert_rows: most_alert_rows,
         audience_notes: AudienceNotes::default(),
-        rows_before: 0,
-        full,
+        alert_rows_before: 0,
+        full_projects: full,
     };
     let name = ProjectName::parse("p").unwrap();
     let new = NewProject { uuid: Uuid::nil(), name, check_limit: None, ping_log_limit: 10, badge_key: "b".into() };
@@ -42,30 +44,30 @@ pub(super) fn working() -> WorkingState {
     working
 }
 
-pub(super) fn channel(working: &mut WorkingState, kind: &str, settings: &[(&str, &str)]) -> ChannelId {
-    let settings = ChannelSettings::parse(ChannelKind::named(kind).unwrap(), settings.iter().copied()).unwrap();
+pub(super) fn add_channel(working: &mut WorkingState, kind: &str, settings: &[(&str, &str)]) -> ChannelId {
+    let settings = ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), settings.iter().copied()).unwrap();
     let (uuid, name) = (Uuid::from_u128(u128::from(working.numbers.id)), ChannelName::parse("").unwrap());
-    let new = NewChannel { uuid, project: MAIN, name, settings, operator: true };
+    let new = NewChannel { uuid, project: MAIN_PROJECT, name, settings, is_by_operator: true };
     match working.apply(Command::CreateChannel(Box::new(new)), NOW) {
-        Ok(Outcome::Channel(channel)) => channel.id,
+        Ok(CommandOutcome::Channel(channel)) => channel.id,
         outcome => panic!("{outcome:?}"),
     }
 }
 
 /// A check with this UUID, assigned to all channels.
-pub(super) fn check(working: &mut WorkingState, uuid: u128) -> CheckId {
-    let names = CheckNames { uuid: Uuid::from_u128(uuid), badge: Uuid::from_u128(uuid + (1 << 64)) };
-    let edit = Edit { channels: Some(ChannelChoice::All), ..Edit::default() };
-    let new = CreateCheck { project: MAIN, edit, unique: Vec::new(), names };
+pub(super) fn add_check(working: &mut WorkingState, uuid: u128) -> CheckId {
+    let names = CheckUuids { uuid: Uuid::from_u128(uuid), badge: Uuid::from_u128(uuid + (1 << 64)) };
+    let edit = CheckEdit { channels: Some(ChannelSelection::All), ..CheckEdit::default() };
+    let new = CreateCheckRequest { project: MAIN_PROJECT, edit, unique: Vec::new(), uuids: names };
     match working.apply(Command::CreateCheck(Box::new(new)), NOW) {
-        Ok(Outcome::Created(check)) => check.id,
+        Ok(CommandOutcome::CheckCreated(check)) => check.id,
         outcome => panic!("{outcome:?}"),
     }
 }
 
-pub(super) fn ping(working: &mut WorkingState, uuid: u128, kind: Kind, now: Moment) {
-    let origin = Origin { scheme: Scheme::Http, method: Method::Get, remote_addr: None, ua: "".into() };
-    let (target, signal) = (Target::Uuid(Uuid::from_u128(uuid)), Signal::Http(kind));
+pub(super) fn send_ping(working: &mut WorkingState, uuid: u128, kind: PingKind, now: Timestamp) {
+    let origin = PingOrigin { scheme: PingScheme::Http, method: PingMethod::Get, remote_addr: None, user_agent: "".into() };
+    let (target, signal) = (PingTarget::Uuid(Uuid::from_u128(uuid)), PingSignal::Http(kind));
     let ping = PingRequest { target, signal, origin, rid: None, body: Bytes::new() };
     working.apply(Command::Ping(Box::new(ping)), now).unwrap();
 }
@@ -73,11 +75,11 @@ pub(super) fn ping(working: &mut WorkingState, uuid: u128, kind: Kind, now: Mome
 /// Puts rows for a channel into the outbox, one for each of as many checks, until its project may have no more.
 pub(super) fn fill_outbox(working: &mut WorkingState, channel: ChannelId) {
     use super::super::state::Change;
-    use crate::domain::alert::{Event, OutboxRow};
+    use crate::domain::alert::{AlertEvent, OutboxRow};
     use crate::domain::ids::FlipNumber;
-    while !working.state.outbox.is_full_for(MAIN) {
-        let number = working.next_delivery();
-        let row = OutboxRow::new(number, channel, CheckId(1_000_000 + number.0), FlipNumber(1), Event::Down, NOW, NOW);
-        working.change(Change::Queued(Arc::new(row)));
+    while !working.state.outbox.is_full_for(MAIN_PROJECT) {
+        let number = working.next_delivery_number();
+        let row = OutboxRow::new(number, channel, CheckId(1_000_000 + number.0), FlipNumber(1), AlertEvent::Down, NOW, NOW);
+        working.record_change(Change::Queued(Arc::new(row)));
     }
 }

@@ -5,174 +5,178 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::command::stage::StageCommand;
-use super::super::command::{Command, Outcome, PingRequest, Refusal, Signal, Target};
+use super::super::command::import::ImportStep;
+use super::super::command::{Command, CommandError, CommandOutcome, PingRequest, PingSignal, PingTarget};
 use super::super::state::Change;
-use super::{Applied, WorkingState};
-use crate::domain::alert::Telling;
-use crate::domain::check::{CheckState, Settings};
-use crate::domain::edit::ChannelChoice;
+use super::{ApplyResult, WorkingState};
+use crate::domain::alert::NotificationState;
+use crate::domain::check::{CheckSettings, CheckState};
+use crate::domain::check_edit::ChannelSelection;
 use crate::domain::flip::Flip;
 use crate::domain::ids::{Arrival, CheckId};
-use crate::domain::moment::Moment;
-use crate::domain::ping::{Meaning, Method, Ping};
+use crate::domain::ping::{Ping, PingMeaning, PingMethod};
 use crate::domain::status::Status;
 use crate::domain::text::Name;
+use crate::domain::timestamp::Timestamp;
 
 /// Checks of a project without a check limit beyond which pings make no more: a ping key is easily copied. See
 /// [limits](crate::docs::limits).
-const MOST_MADE_BY_PINGS: usize = 10_000;
+const MAX_CHECKS_BY_PINGS: usize = 10_000;
 /// Bytes at the beginning of an HTTP body in which keywords are searched: see [limits](crate::docs::limits).
-pub const SEARCHED_BYTES: usize = 10_000;
+pub const KEYWORD_SEARCH_BYTES: usize = 10_000;
 
 impl WorkingState {
     /// What is written ahead of a command: the body of a ping, of a mail or of an imported ping that comes to more bytes in the log
-    /// than is `large`.
-    pub fn ahead(&self, command: &Command) -> Option<Bytes> {
+    /// than is `large_body_bytes`.
+    pub fn body_to_upload(&self, command: &Command) -> Option<Bytes> {
         match command {
-            Command::Ping(request) => self.ahead_of(std::slice::from_ref(request)),
-            Command::Mail(pings) => self.ahead_of(pings),
-            Command::Stage(command) => match &**command {
-                StageCommand::Log { pings, .. } => self.ahead_of_log(pings),
+            Command::Ping(request) => self.long_ping_body(std::slice::from_ref(request)),
+            Command::Mail(pings) => self.long_ping_body(pings),
+            Command::Import(command) => match &**command {
+                ImportStep::Log { pings, .. } => self.long_imported_body(pings),
                 _ => None,
             },
             _ => None,
         }
     }
 
-    fn ahead_of(&self, pings: &[PingRequest]) -> Option<Bytes> {
-        let stored = self.stored(pings.first()?);
-        (stored.len().saturating_mul(pings.len()) > self.large).then_some(stored)
+    fn long_ping_body(&self, pings: &[PingRequest]) -> Option<Bytes> {
+        let stored = self.stored_body(pings.first()?);
+        (stored.len().saturating_mul(pings.len()) > self.large_body_bytes).then_some(stored)
     }
 
     /// As much of a body as is stored.
-    fn stored(&self, request: &PingRequest) -> Bytes {
+    fn stored_body(&self, request: &PingRequest) -> Bytes {
         let most = match request.signal {
-            Signal::Http(_) | Signal::Exit(_) => self.body_limit,
-            Signal::Email { .. } => usize::MAX,
+            PingSignal::Http(_) | PingSignal::Exit(_) => self.body_limit,
+            PingSignal::Email { .. } => usize::MAX,
         };
         request.body.slice(..request.body.len().min(most))
     }
 
-    pub(super) fn ping_alone(&mut self, request: PingRequest, now: Moment) -> Applied {
-        let sharers = self.ahead_of(std::slice::from_ref(&request)).map_or(0, |_| 1);
-        self.ping(request, sharers, now)
+    pub(super) fn apply_ping(&mut self, request: PingRequest, now: Timestamp) -> ApplyResult {
+        let sharers = self.long_ping_body(std::slice::from_ref(&request)).map_or(0, |_| 1);
+        self.log_ping(request, sharers, now)
     }
 
-    pub(super) fn mail(&mut self, pings: Vec<PingRequest>, now: Moment) -> Outcome {
-        let is_ahead = self.ahead_of(&pings).is_some();
+    pub(super) fn apply_mail(&mut self, pings: Vec<PingRequest>, now: Timestamp) -> CommandOutcome {
+        let is_ahead = self.long_ping_body(&pings).is_some();
         let mut found = BTreeMap::new();
         for ping in pings {
-            if let Ok(Some(check)) = self.state.addressee(&ping.target) {
+            if let Ok(Some(check)) = self.state.find_ping_target(&ping.target) {
                 found.entry(check).or_insert(ping);
             }
         }
         let sharers = if is_ahead { found.len() as u32 } else { 0 };
         for (_, ping) in found {
             // Found just now, so not refused.
-            let _ = self.ping(ping, sharers, now);
+            let _ = self.log_ping(ping, sharers, now);
         }
-        Outcome::Done
+        CommandOutcome::Completed
     }
 
-    /// Logs a ping. Its body was written ahead for so many `sharers`, or is to be written with it.
-    fn ping(&mut self, request: PingRequest, sharers: u32, now: Moment) -> Applied {
-        let stored = self.stored(&request);
+    /// Logs a ping. Its body was written ahead for so many `body_sharers`, or is to be written with it.
+    fn log_ping(&mut self, request: PingRequest, sharers: u32, now: Timestamp) -> ApplyResult {
+        let stored = self.stored_body(&request);
         let PingRequest { target, signal, origin, rid, body } = request;
         let key = match &target {
-            Target::Slug { key, .. } => self.state.ping_key(key).map(|key| key.id),
-            Target::Uuid(_) => None,
+            PingTarget::Slug { key, .. } => self.state.key_by_ping_key(key).map(|key| key.id),
+            PingTarget::Uuid(_) => None,
         };
-        let (id, created) = self.addressee(target, now)?;
-        self.notice(id, now);
-        let check = self.state.check(id).ok_or(Refusal::NotFound)?;
+        let (id, created) = self.find_or_create_target(target, now)?;
+        self.expire_if_due(id, now);
+        let check = self.state.check(id).ok_or(CommandError::NotFound)?;
         let (settings, mut state) = (Arc::clone(&check.settings), check.state);
         let meaning = if state.status == Status::Paused && settings.manual_resume {
-            Meaning::Ignored
+            PingMeaning::Ignored
         } else {
-            meaning(&settings, &signal, origin.method, &body)
+            classify_signal(&settings, &signal, origin.method, &body)
         };
-        let exit = if let Signal::Exit(status) = signal { Some(status) } else { None };
+        let exit = if let PingSignal::Exit(status) = signal { Some(status) } else { None };
         let mut flips = Vec::new();
         let deadline = state.deadline(&settings);
-        state.ping(&settings, meaning, rid, now, &mut flips);
+        state.apply_ping(&settings, meaning, rid, now, &mut flips);
         let arrival = Arrival(self.numbers.arrival);
         self.numbers.arrival += 1;
         // Bodies are far smaller than 4 GiB: the doors see to that.
         let body_len = stored.len() as u32;
         let (n, previous, kind) = (state.n_pings, state.last_arrival, meaning.kind());
-        let ping = Ping { check: id, n, previous, at: now, kind, origin, rid, exit, body_len, sharers };
-        self.numbers.bytes += ping.long_bytes();
+        let ping = Ping { check: id, n, previous, at: now, kind, origin, rid, exit_status: exit, body_len, body_sharers: sharers };
+        self.numbers.body_bytes += ping.long_body_bytes();
         state.last_arrival = arrival;
         if let (Some(key), Some(from)) = (key, ping.origin.remote_addr) {
-            self.note_key_use(key, now, from);
+            self.record_key_use(key, now, from);
         }
         self.effects.pings.push((arrival, ping, stored));
         let sooner = state.deadline(&settings).is_some_and(|new| deadline.is_none_or(|old| new < old));
-        self.pinged(id, state, sooner, arrival, &flips, now);
-        Ok(if created { Outcome::PingedNew } else { Outcome::Pinged })
+        self.apply_ping_effects(id, state, sooner, arrival, &flips, now);
+        Ok(if created { CommandOutcome::PingedNewCheck } else { CommandOutcome::Pinged })
     }
 
     /// The check has become this by a ping. What has been told of it stands in its row alone, so that is written if it changes.
-    fn pinged(&mut self, id: CheckId, state: CheckState, sooner: bool, arrival: Arrival, flips: &[Flip], now: Moment) {
-        let is_held = matches!(state.telling, Telling::Due { .. });
+    fn apply_ping_effects(&mut self, id: CheckId, state: CheckState, sooner: bool, arrival: Arrival, flips: &[Flip], now: Timestamp) {
+        let is_held = matches!(state.notification, NotificationState::Pending { .. });
         let check = if flips.is_empty() && !is_held { None } else { self.state.check(id).cloned() };
-        let Some(mut check) = check else { return self.change(Change::Pinged { id, state, sooner }) };
+        let Some(mut check) = check else { return self.record_change(Change::Pinged { id, state, is_earlier_deadline: sooner }) };
         check.state = state;
-        self.log_flips(&mut check, arrival, flips, now);
-        self.tell_if_due(&mut check, false, now);
-        let told = check.state.telling != state.telling;
+        self.record_flips(&mut check, arrival, flips, now);
+        self.reconsider_held_alert(&mut check, false, now);
+        let told = check.state.notification != state.notification;
         let project = check.project;
-        self.change(if told { Change::Check(Box::new(check)) } else { Change::Pinged { id, state: check.state, sooner } });
+        self.record_change(if told {
+            Change::Check(Box::new(check))
+        } else {
+            Change::Pinged { id, state: check.state, is_earlier_deadline: sooner }
+        });
         self.release_children(project, id, now);
     }
 
     /// The check that a ping is for, and whether it was made for it.
-    fn addressee(&mut self, target: Target, now: Moment) -> Result<(CheckId, bool), Refusal> {
-        if let Some(id) = self.state.addressee(&target)? {
+    fn find_or_create_target(&mut self, target: PingTarget, now: Timestamp) -> Result<(CheckId, bool), CommandError> {
+        if let Some(id) = self.state.find_ping_target(&target)? {
             return Ok((id, false));
         }
-        let Target::Slug { key, slug, create: Some(names) } = target else { return Err(Refusal::NotFound) };
-        if !slug.fits() {
-            return Err(Refusal::NotFound);
+        let PingTarget::Slug { key, slug, create: Some(names) } = target else { return Err(CommandError::NotFound) };
+        if !slug.is_within_limit() {
+            return Err(CommandError::NotFound);
         }
-        let project = self.state.project_by_ping_key(&key).ok_or(Refusal::NotFound)?;
+        let project = self.state.project_by_ping_key(&key).ok_or(CommandError::NotFound)?;
         // Pings may go to twice the limit that the API has.
-        let most = |limit: Option<usize>| Some(limit.map_or(MOST_MADE_BY_PINGS, |limit| limit.saturating_mul(2)));
-        if self.room_for_check(project, most).is_err() {
+        let most = |limit: Option<usize>| Some(limit.map_or(MAX_CHECKS_BY_PINGS, |limit| limit.saturating_mul(2)));
+        if self.ensure_check_limit(project, most).is_err() {
             // The answer does not say why.
-            if self.full.insert(project) {
-                self.effects.full.push(project);
+            if self.full_projects.insert(project) {
+                self.effects.full_projects.push(project);
             }
-            return Err(Refusal::NotFound);
+            return Err(CommandError::NotFound);
         }
-        let settings = Settings {
-            name: Name::stored(slug.as_str()),
+        let settings = CheckSettings {
+            name: Name::from_stored(slug.as_str()),
             slug,
-            channels: self.chosen_channels(project, &ChannelChoice::All)?,
-            ..Settings::default()
+            channels: self.resolve_channel_choice(project, &ChannelSelection::All)?,
+            ..CheckSettings::default()
         };
-        self.full.remove(&project);
+        self.full_projects.remove(&project);
         Ok((self.insert_check(project, names, settings, now).id, true))
     }
 }
 
 /// What a ping means to a check with these settings.
-fn meaning(settings: &Settings, signal: &Signal, method: Method, body: &Bytes) -> Meaning {
+fn classify_signal(settings: &CheckSettings, signal: &PingSignal, method: PingMethod, body: &Bytes) -> PingMeaning {
     let said = match signal {
-        Signal::Http(kind) => Meaning::from(*kind),
-        Signal::Exit(status) => Meaning::of_exit(*status),
-        Signal::Email { subject, text, said } => {
-            let said = said.as_ref().filter(|said| said.by.classifies_like(settings)).map(|said| said.meaning);
+        PingSignal::Http(kind) => PingMeaning::from(*kind),
+        PingSignal::Exit(status) => PingMeaning::from_exit_status(*status),
+        PingSignal::Email { subject, text, precomputed: said } => {
+            let said = said.as_ref().filter(|said| said.settings.classifies_same_as(settings)).map(|said| said.meaning);
             return said.unwrap_or_else(|| settings.classify_mail(subject, text));
         }
     };
-    if settings.post_only && method != Method::Post {
-        return Meaning::Ignored;
+    if settings.post_only && method != PingMethod::Post {
+        return PingMeaning::Ignored;
     }
     if settings.filters.http_body {
         // Bytes that are not UTF-8 are replaced, not refused.
-        return settings.classify(&String::from_utf8_lossy(body.get(..SEARCHED_BYTES).unwrap_or(body)));
+        return settings.classify(&String::from_utf8_lossy(body.get(..KEYWORD_SEARCH_BYTES).unwrap_or(body)));
     }
     said
 }
@@ -181,29 +185,29 @@ fn meaning(settings: &Settings, signal: &Signal, method: Method, body: &Bytes) -
 mod tests {
     use uuid::Uuid;
 
-    use super::super::super::command::{CheckNames, Command, NewKey};
+    use super::super::super::command::{CheckUuids, Command, NewKey};
     use super::super::fixture;
     use super::*;
-    use crate::domain::ping::{Kind, Origin, Scheme};
-    use crate::domain::project::{KeyLabel, PingKey, Secret};
+    use crate::domain::ping::{PingKind, PingOrigin, PingScheme};
+    use crate::domain::project::{KeyLabel, KeySecret, PingKey};
     use crate::domain::text::Slug;
 
     #[test]
     fn a_full_project_is_told_once_until_it_has_room_again() {
-        let mut working = fixture::working();
+        let mut working = fixture::working_state();
         let now = fixture::NOW;
-        let (project, key) = (fixture::MAIN, PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap());
-        let new = NewKey { project, secret: Secret::Ping(key.clone()), label: KeyLabel::default(), hint: "aZ09".into() };
+        let (project, key) = (fixture::MAIN_PROJECT, PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap());
+        let new = NewKey { project, secret: KeySecret::Ping(key.clone()), label: KeyLabel::default(), hint: "aZ09".into() };
         working.apply(Command::CreateKey(Box::new(new)), now).unwrap();
         let mut told = |number: u128, limit: u32| {
-            let set = Command::SetProject { project, name: None, check_limit: Some(Some(limit)), ping_log_limit: None };
+            let set = Command::UpdateProject { project, name: None, check_limit: Some(Some(limit)), ping_log_limit: None };
             working.apply(set, now).unwrap();
-            let names = CheckNames { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number) };
-            let target = Target::Slug { key: key.clone(), slug: Slug::parse(&format!("s{number}")).unwrap(), create: Some(names) };
-            let origin = Origin { scheme: Scheme::Http, method: Method::Get, remote_addr: None, ua: "".into() };
-            let ping = PingRequest { target, signal: Signal::Http(Kind::Success), origin, rid: None, body: Bytes::new() };
+            let names = CheckUuids { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number) };
+            let target = PingTarget::Slug { key: key.clone(), slug: Slug::parse(&format!("s{number}")).unwrap(), create: Some(names) };
+            let origin = PingOrigin { scheme: PingScheme::Http, method: PingMethod::Get, remote_addr: None, user_agent: "".into() };
+            let ping = PingRequest { target, signal: PingSignal::Http(PingKind::Success), origin, rid: None, body: Bytes::new() };
             let made = working.apply(Command::Ping(Box::new(ping)), now).is_ok();
-            (made, std::mem::take(&mut working.effects.full))
+            (made, std::mem::take(&mut working.effects.full_projects))
         };
         // Pings may make twice as many as the limit says.
         let found = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (6, 1)].map(|(number, limit)| told(number, limit));

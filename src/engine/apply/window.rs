@@ -2,75 +2,76 @@
 
 use std::sync::Arc;
 
-use super::super::command::{NewWindow, Outcome, Refusal};
+use super::super::command::{CommandError, CommandOutcome, NewWindow};
 use super::super::state::Change;
-use super::{Applied, WorkingState};
-use crate::domain::alert::{Held, Telling};
+use super::{ApplyResult, WorkingState};
+use crate::domain::alert::{HoldReason, NotificationState};
 use crate::domain::check::Check;
 use crate::domain::ids::{ProjectId, WindowId};
-use crate::domain::moment::Moment;
-use crate::domain::window::Window;
+use crate::domain::maintenance_window::MaintenanceWindow;
+use crate::domain::timestamp::Timestamp;
 
 /// Maintenance windows of a project: see [limits](crate::docs::limits).
-pub(in crate::engine) const MOST_WINDOWS: usize = 200;
+pub(in crate::engine) const MAX_WINDOWS: usize = 200;
 /// Seconds for which one that is over is still known by its name.
-const KEPT_SECS: i64 = 30 * 86_400;
+const ENDED_WINDOW_KEPT_SECS: i64 = 30 * 86_400;
 
 impl WorkingState {
     /// Those that have been over for long go when another one is made.
-    pub(super) fn create_window(&mut self, request: NewWindow, now: Moment) -> Applied {
+    pub(super) fn create_window(&mut self, request: NewWindow, now: Timestamp) -> ApplyResult {
         let NewWindow { uuid, project, name, tags, times } = request;
-        let windows = &self.state.project(project).ok_or(Refusal::NotFound)?.windows;
-        let is_old = |window: &&Arc<Window>| window.is_over_since(now.plus_secs(-KEPT_SECS));
+        let windows = &self.state.project(project).ok_or(CommandError::NotFound)?.windows;
+        let is_old = |window: &&Arc<MaintenanceWindow>| window.ended_before(now.plus_secs(-ENDED_WINDOW_KEPT_SECS));
         let old: Vec<_> = windows.values().filter(is_old).map(|window| window.id).collect();
-        if windows.len() - old.len() >= MOST_WINDOWS {
-            return Err(Refusal::WindowLimit);
+        if windows.len() - old.len() >= MAX_WINDOWS {
+            return Err(CommandError::WindowLimitReached);
         }
-        old.into_iter().for_each(|id| self.change(Change::WindowGone(project, id)));
-        let window = Arc::new(Window { id: WindowId(self.next_id()), uuid, project, name, tags, times });
-        self.change(Change::Window(Arc::clone(&window)));
-        Ok(Outcome::Window(window))
+        old.into_iter().for_each(|id| self.record_change(Change::WindowGone(project, id)));
+        let window = Arc::new(MaintenanceWindow { id: WindowId(self.next_id()), uuid, project, name, tags, times });
+        self.record_change(Change::Window(Arc::clone(&window)));
+        Ok(CommandOutcome::Window(window))
     }
 
-    pub(super) fn delete_window(&mut self, project: ProjectId, id: WindowId, now: Moment) -> Applied {
-        let windows = &self.state.project(project).ok_or(Refusal::NotFound)?.windows;
-        windows.get(&id).ok_or(Refusal::NotFound)?;
-        self.change(Change::WindowGone(project, id));
-        self.release_held(project, now);
-        Ok(Outcome::Done)
+    pub(super) fn delete_window(&mut self, project: ProjectId, id: WindowId, now: Timestamp) -> ApplyResult {
+        let windows = &self.state.project(project).ok_or(CommandError::NotFound)?.windows;
+        windows.get(&id).ok_or(CommandError::NotFound)?;
+        self.record_change(Change::WindowGone(project, id));
+        self.reconsider_window_holds(project, now);
+        Ok(CommandOutcome::Completed)
     }
 
     /// Changes a window: what it held back is decided on again.
-    pub(super) fn put_window(&mut self, window: Window, now: Moment) {
+    pub(super) fn put_window(&mut self, window: MaintenanceWindow, now: Timestamp) {
         let project = window.project;
-        self.change(Change::Window(Arc::new(window)));
-        self.release_held(project, now);
+        self.record_change(Change::Window(Arc::new(window)));
+        self.reconsider_window_holds(project, now);
     }
 
     /// Decides again on the checks that no window holds back any more. What takes more rows than a command may take is due now, so that
     /// the next batches decide on it.
-    fn release_held(&mut self, project: ProjectId, now: Moment) {
-        let is_held = |check: &&Check| matches!(check.state.telling, Telling::Due { held: Held::Window, .. });
+    fn reconsider_window_holds(&mut self, project: ProjectId, now: Timestamp) {
+        let is_held =
+            |check: &&Check| matches!(check.state.notification, NotificationState::Pending { reason: HoldReason::MaintenanceWindow, .. });
         let held: Vec<_> = self.state.checks_of(project).filter(is_held).map(|check| check.id).collect();
         for id in held {
             let Some(check) = self.state.check(id).cloned() else { continue };
-            if self.held_by_window(&check, now).is_some() {
+            if self.hold_for_window(&check, now).is_some() {
                 continue;
             }
             if self.has_alert_rows_left() {
-                _ = self.existing(id).map(|check| self.put_check(check, &[], now));
+                _ = self.find_check(id).map(|check| self.put_check(check, &[], now));
             } else {
                 let mut check = check;
-                check.state.telling = Telling::Due { at: now, held: Held::Window };
-                self.change(Change::Check(Box::new(check)));
+                check.state.notification = NotificationState::Pending { at: now, reason: HoldReason::MaintenanceWindow };
+                self.record_change(Change::Check(Box::new(check)));
             }
         }
     }
 
     /// A check goes down while a maintenance window is open for it: that is told if it is still down when that closes.
-    pub(super) fn held_by_window(&mut self, check: &Check, now: Moment) -> Option<Telling> {
+    pub(super) fn hold_for_window(&mut self, check: &Check, now: Timestamp) -> Option<NotificationState> {
         let until = self.state.windows_open_until(check.project, &check.settings.tags, now)?;
-        Some(Telling::Due { at: until.min(now.plus_secs(Held::LOOK_SECS)), held: Held::Window })
+        Some(NotificationState::Pending { at: until.min(now.plus_secs(HoldReason::RECHECK_SECS)), reason: HoldReason::MaintenanceWindow })
     }
 }
 

@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use crate::domain::ids::{SessionId, UserId};
 use crate::domain::project::KeyHash;
-use crate::domain::user::link::Purpose;
-use crate::domain::user::second_factor::{Proof, SecondFactor};
-use crate::domain::user::{Grant, PasswordHash, Taste, UserName};
+use crate::domain::user::one_time_link::LinkPurpose;
+use crate::domain::user::second_factor::{SecondFactor, SecondFactorProof};
+use crate::domain::user::{Grant, PasswordHash, UserName, UserPreferences};
 
 /// A change of what there is of users.
 #[derive(Clone, Debug)]
@@ -16,20 +16,20 @@ pub enum UserCommand {
     /// Make a user. Answered with [`Outcome::User`](super::Outcome::User), like each change of a user.
     Create(NewUser),
     /// Change a user.
-    Set {
+    Update {
         /// Which.
         user: UserId,
         /// What changes.
         changes: UserChanges,
         /// The session that asks for it, which outlives another password.
-        by: Option<SessionId>,
+        requested_by: Option<SessionId>,
     },
     /// Remove a user with its sessions and links.
     Delete(UserId),
     /// Make a link, in place of the one before it for the same purpose.
     CreateLink {
         /// What it is for. A setup is refused once there is a user.
-        purpose: Purpose,
+        purpose: LinkPurpose,
         /// What its code is recognised by.
         hash: KeyHash,
         /// Seconds for which it is good.
@@ -53,11 +53,11 @@ pub enum UserCommand {
         user: UserId,
         /// What the password was checked against. The session is refused if the user has another one by now. `None`: no password was asked
         /// for.
-        checked: Option<PasswordHash>,
+        verified_password: Option<PasswordHash>,
         /// The same password hashed anew, with the parameters of today.
-        renewed: Option<PasswordHash>,
+        rehashed_password: Option<PasswordHash>,
         /// What shows the second factor. Whoever has one and is asked for a password is refused without.
-        second: Option<Proof>,
+        second_factor: Option<SecondFactorProof>,
         /// The session that begins.
         session: NewSession,
     },
@@ -70,14 +70,14 @@ pub enum UserCommand {
         /// Seconds for which it lasts without another use.
         idle_secs: i64,
         /// What the password that was just typed was checked against, if one was. It is refused if the user has another one by now.
-        checked: Option<PasswordHash>,
+        verified_password: Option<PasswordHash>,
     },
     /// End sessions of a user.
     CloseSessions {
         /// Whose.
         user: UserId,
         /// Which of them.
-        which: Closing,
+        selection: SessionSelection,
     },
     /// Remove the rows of sessions and links that are over.
     RemoveExpired,
@@ -85,7 +85,7 @@ pub enum UserCommand {
 
 /// Which sessions of a user end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Closing {
+pub enum SessionSelection {
     /// This one; nothing happens if it is not the user's.
     One(SessionId),
     /// All but this one.
@@ -94,9 +94,9 @@ pub enum Closing {
     All,
 }
 
-impl Closing {
+impl SessionSelection {
     /// The sessions in words, for the log.
-    pub fn in_words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::One(_) => "one of their sessions",
             Self::AllBut(_) => "all their other sessions",
@@ -126,7 +126,7 @@ pub struct FirstUser {
     /// Its name.
     pub name: UserName,
     /// How pages look to it.
-    pub taste: Taste,
+    pub preferences: UserPreferences,
 }
 
 /// What of a user changes; what is `None` stays.
@@ -137,11 +137,11 @@ pub struct UserChanges {
     /// Its new password: all sessions but the one that asks for it end.
     pub password: Option<PasswordHash>,
     /// Its second factor, or that it has none from now on. Where it had none before, all sessions but the one that asks for it end.
-    pub second: Option<Option<SecondFactor>>,
+    pub second_factor: Option<Option<SecondFactor>>,
     /// What it may do from now on.
     pub grant: Option<Grant>,
     /// How pages look to it.
-    pub taste: Option<Taste>,
+    pub preferences: Option<UserPreferences>,
     /// Whether it may sign in no more: all sessions end.
     pub disabled: Option<bool>,
 }
@@ -152,7 +152,7 @@ pub struct NewSession {
     /// What its cookie is recognised by.
     pub hash: KeyHash,
     /// What the browser calls itself.
-    pub agent: Box<str>,
+    pub user_agent: Box<str>,
     /// From where.
     pub address: IpAddr,
     /// Seconds for which it lasts without another use.
@@ -161,17 +161,17 @@ pub struct NewSession {
 
 /// Why a command about users was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum UserRefusal {
+pub enum UserCommandError {
     /// Another user has that name.
     NameTaken,
     /// There are as many users as there may be.
-    TooMany,
+    TooManyUsers,
     /// No owner would be left who may sign in.
     LastOwner,
     /// The link was used, has expired, or never was one.
-    LinkSpent,
+    LinkInvalid,
     /// There is a user already.
-    NotEmpty,
+    UserExists,
     /// The user may not sign in, or has another password or second factor than what was checked.
-    NotAllowed,
+    SignInRefused,
 }

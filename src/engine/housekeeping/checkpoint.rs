@@ -1,16 +1,16 @@
 //! The checkpoint: check rows are brought up to date with the logs, so that a start has little to replay and old pings may go.
 
 use super::super::state::State;
-use super::{Slice, Thresholds};
+use super::{HousekeepingLimits, HousekeepingSlice};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
-use crate::store::{Batch, Mark, StoreError};
+use crate::store::{Batch, MetaKey, StoreError};
 
 /// Checks that are looked at together, between two looks at the bytes written.
-const TOGETHER: usize = 64;
+const CHECKS_PER_STEP: usize = 64;
 
 /// A place in the log of pings, with the place in the log of flips that belongs to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::engine) struct LogPlace {
+pub(in crate::engine) struct LogPosition {
     pub(in crate::engine) arrival: Arrival,
     pub(in crate::engine) flip: FlipNumber,
     /// Bytes of all bodies that were ever logged up to here, as far as they count as long.
@@ -20,15 +20,15 @@ pub(in crate::engine) struct LogPlace {
 /// How far the check rows are.
 pub(super) struct Checkpoint {
     /// Check rows hold every ping and flip up to here.
-    pub(super) done: LogPlace,
+    pub(super) position: LogPosition,
     /// One is due although the tail is short.
     due: bool,
-    in_progress: Option<InProgress>,
+    in_progress: Option<RunningCheckpoint>,
 }
 
-struct InProgress {
+struct RunningCheckpoint {
     /// What the check rows will hold when it is done.
-    to: LogPlace,
+    target: LogPosition,
     /// The next check to be looked at.
     next: usize,
     /// The checks to be looked at, in order.
@@ -36,8 +36,8 @@ struct InProgress {
 }
 
 impl Checkpoint {
-    pub(super) fn new(done: LogPlace) -> Self {
-        Self { done, due: false, in_progress: None }
+    pub(super) fn new(done: LogPosition) -> Self {
+        Self { position: done, due: false, in_progress: None }
     }
 
     /// Makes one due, however short the tail is.
@@ -45,25 +45,25 @@ impl Checkpoint {
         self.due = true;
     }
 
-    pub(super) fn pending(&self) -> bool {
+    pub(super) fn is_pending(&self) -> bool {
         self.due || self.in_progress.is_some()
     }
 
     /// Writes the next rows of a checkpoint that is due or in progress; `false` when there was nothing to write.
-    pub(super) fn slice(&mut self, slice: &Slice<'_>) -> Result<bool, StoreError> {
-        let Slice { thresholds, batch, state, newest, .. } = *slice;
+    pub(super) fn run_slice(&mut self, slice: &HousekeepingSlice<'_>) -> Result<bool, StoreError> {
+        let HousekeepingSlice { limits: thresholds, batch, state, newest, .. } = *slice;
         if self.in_progress.is_none() {
-            let requested = std::mem::take(&mut self.due) && newest != self.done;
-            if !requested && !self.is_long(slice) {
+            let requested = std::mem::take(&mut self.due) && newest != self.position;
+            if !requested && !self.is_tail_long(slice) {
                 return Ok(false);
             }
             let checks = state.projects().flat_map(|project_state| &project_state.checks).copied().collect();
-            self.in_progress = Some(InProgress { to: newest, next: 0, checks });
+            self.in_progress = Some(RunningCheckpoint { target: newest, next: 0, checks });
         }
-        let Some(InProgress { to, next, checks }) = &mut self.in_progress else { return Ok(false) };
+        let Some(RunningCheckpoint { target: to, next, checks }) = &mut self.in_progress else { return Ok(false) };
         let mut bytes = 0;
-        for ids in checks.get(*next..).unwrap_or_default().chunks(TOGETHER).take(thresholds.slice.div_ceil(TOGETHER)) {
-            let behind = ids.iter().filter_map(|id| state.check(*id)).filter(|check| check.state.last_arrival > self.done.arrival);
+        for ids in checks.get(*next..).unwrap_or_default().chunks(CHECKS_PER_STEP).take(thresholds.slice_rows.div_ceil(CHECKS_PER_STEP)) {
+            let behind = ids.iter().filter_map(|id| state.check(*id)).filter(|check| check.state.last_arrival > self.position.arrival);
             bytes += batch.put_checks(behind)?;
             *next += ids.len();
             if bytes >= thresholds.checkpoint_bytes {
@@ -73,30 +73,30 @@ impl Checkpoint {
         if *next < checks.len() {
             return Ok(bytes > 0);
         }
-        set_marks(batch, *to)?;
-        self.done = *to;
+        store_position(batch, *to)?;
+        self.position = *to;
         self.in_progress = None;
         Ok(true)
     }
 
     /// Brings every check row up to date at once, for a clean stop.
-    pub(super) fn whole(&self, batch: &Batch, state: &State, newest: LogPlace) -> Result<(), StoreError> {
+    pub(super) fn write_full(&self, batch: &Batch, state: &State, newest: LogPosition) -> Result<(), StoreError> {
         let checks = state.projects().flat_map(|project_state| &project_state.checks).filter_map(|id| state.check(*id));
-        batch.put_checks(checks.filter(|check| check.state.last_arrival > self.done.arrival))?;
-        set_marks(batch, newest)
+        batch.put_checks(checks.filter(|check| check.state.last_arrival > self.position.arrival))?;
+        store_position(batch, newest)
     }
 
     /// Whether the tail of the log, which a start has to replay, is long enough for a checkpoint.
-    fn is_long(&self, slice: &Slice<'_>) -> bool {
+    fn is_tail_long(&self, slice: &HousekeepingSlice<'_>) -> bool {
         let newest = slice.newest;
-        let (pings, bytes) = (newest.arrival.0 - self.done.arrival.0, newest.bytes - self.done.bytes);
-        let Thresholds { least_tail, tail_per_check, tail_bytes, .. } = slice.thresholds;
+        let (pings, bytes) = (newest.arrival.0 - self.position.arrival.0, newest.bytes - self.position.bytes);
+        let HousekeepingLimits { min_tail: least_tail, tail_per_check, tail_bytes, .. } = slice.limits;
         bytes >= tail_bytes || pings >= least_tail.max(tail_per_check * slice.state.check_count() as u64)
     }
 }
 
-fn set_marks(batch: &Batch, place: LogPlace) -> Result<(), StoreError> {
-    batch.set_mark(Mark::CheckpointArrival, place.arrival.0)?;
-    batch.set_mark(Mark::CheckpointFlip, place.flip.0)?;
-    batch.set_mark(Mark::CheckpointBytes, place.bytes)
+fn store_position(batch: &Batch, place: LogPosition) -> Result<(), StoreError> {
+    batch.set_meta_value(MetaKey::CheckpointArrival, place.arrival.0)?;
+    batch.set_meta_value(MetaKey::CheckpointFlip, place.flip.0)?;
+    batch.set_meta_value(MetaKey::CheckpointBytes, place.bytes)
 }

@@ -2,63 +2,63 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Slice;
-use crate::domain::alert::Delivery;
+use super::HousekeepingSlice;
+use crate::domain::alert::DeliveryRecord;
 use crate::domain::ids::{DeliveryNumber, ProjectId};
-use crate::domain::moment::Moment;
+use crate::domain::timestamp::Timestamp;
 use crate::engine::state::State;
 use crate::store::{Batch, StoreError};
 
 /// The log is looked at whenever this part of what it keeps has been appended.
-const PARTS: u64 = 50;
+const LOOKS_PER_LIMIT: u64 = 50;
 
 /// How far the pruning is.
 #[derive(Default)]
-pub(super) struct DeliveryLog {
+pub(super) struct DeliveryPruning {
     /// The log is to be looked at.
     due: bool,
     /// Deliveries that were appended since it was looked at.
     appended: u64,
     /// What is in the file; `None` until the log is first too long, and after a failure.
-    index: Option<Index>,
+    index: Option<DeliveryIndex>,
 }
 
 /// The deliveries in the file by project. Those of which nobody knows the project any more count as those of project 0.
 #[derive(Default)]
-struct Index {
+struct DeliveryIndex {
     projects: BTreeMap<ProjectId, BTreeSet<DeliveryNumber>>,
     len: usize,
 }
 
-impl DeliveryLog {
+impl DeliveryPruning {
     /// Has the log looked at.
     pub(super) fn request(&mut self) {
         self.due = true;
     }
 
     /// True if the log is to be looked at.
-    pub(super) fn pending(&self) -> bool {
+    pub(super) fn is_pending(&self) -> bool {
         self.due
     }
 
     /// Takes note of deliveries that a batch appends to a log that keeps `most`.
-    pub(super) fn append(&mut self, deliveries: &[Delivery], state: &State, most: u64) {
+    pub(super) fn count_appended(&mut self, deliveries: &[DeliveryRecord], state: &State, most: u64) {
         self.appended += deliveries.len() as u64;
-        self.due |= self.appended >= most / PARTS;
+        self.due |= self.appended >= most / LOOKS_PER_LIMIT;
         if let Some(index) = &mut self.index {
             deliveries.iter().for_each(|delivery| index.insert(delivery, state));
         }
     }
 
     /// Removes a slice of the deliveries that were finished `before` a moment or that are too many; `false`: nothing was to be removed.
-    pub(super) fn slice(&mut self, slice: &Slice<'_>, before: Option<Moment>) -> Result<bool, StoreError> {
+    pub(super) fn run_slice(&mut self, slice: &HousekeepingSlice<'_>, before: Option<Timestamp>) -> Result<bool, StoreError> {
         if !self.due {
             return Ok(false);
         }
-        let kept = slice.thresholds.deliveries;
+        let kept = slice.limits.max_deliveries;
         // At least as many as were appended.
-        let most = slice.thresholds.slice.max(usize::try_from(self.appended).unwrap_or(usize::MAX));
-        let mut gone = slice.batch.deliveries_finished_before(before.unwrap_or(Moment::from_micros(i64::MIN)), most)?;
+        let most = slice.limits.slice_rows.max(usize::try_from(self.appended).unwrap_or(usize::MAX));
+        let mut gone = slice.batch.deliveries_finished_before(before.unwrap_or(Timestamp::from_micros(i64::MIN)), most)?;
         let surplus = usize::try_from(slice.batch.delivery_count()?.saturating_sub(kept)).unwrap_or(usize::MAX);
         if let Some(index) = &mut self.index {
             gone.iter().for_each(|number| index.remove(*number));
@@ -66,7 +66,7 @@ impl DeliveryLog {
         if surplus > gone.len() && gone.len() < most {
             let mut index = match self.index.take() {
                 Some(index) => index,
-                None => Index::read(slice.batch, slice.state, &gone)?,
+                None => DeliveryIndex::read(slice.batch, slice.state, &gone)?,
             };
             gone.extend(index.take_oldest(surplus.min(most) - gone.len(), slice.state));
             self.index = Some(index);
@@ -78,16 +78,16 @@ impl DeliveryLog {
 }
 
 /// The project of the channel of a delivery, or else of its check.
-fn project_of(delivery: &Delivery, state: &State) -> ProjectId {
+fn project_of(delivery: &DeliveryRecord, state: &State) -> ProjectId {
     let of_check = || state.check(delivery.check).map(|check| check.project);
     state.channel(delivery.channel).map(|channel| channel.project).or_else(of_check).unwrap_or(ProjectId(0))
 }
 
-impl Index {
+impl DeliveryIndex {
     /// Reads the whole log, apart from what is about to be removed.
     fn read(batch: &Batch, state: &State, gone: &[DeliveryNumber]) -> Result<Self, StoreError> {
         let mut index = Self::default();
-        batch.each_delivery(|number, delivery| {
+        batch.for_each_delivery(|number, delivery| {
             let project = delivery.map_or(ProjectId(0), |delivery| project_of(&delivery, state));
             index.len += usize::from(index.projects.entry(project).or_default().insert(number));
         })?;
@@ -95,7 +95,7 @@ impl Index {
         Ok(index)
     }
 
-    fn insert(&mut self, delivery: &Delivery, state: &State) {
+    fn insert(&mut self, delivery: &DeliveryRecord, state: &State) {
         let project = project_of(delivery, state);
         self.len += usize::from(self.projects.entry(project).or_default().insert(delivery.number));
     }

@@ -2,9 +2,9 @@
 //! within their limit are kept in tables of their own, from which they go when they die.
 
 use super::super::state::{ProjectState, State};
-use super::Slice;
+use super::HousekeepingSlice;
 use crate::domain::ids::Arrival;
-use crate::store::{Kept, Mark, PingCursor, PrunedKept, StoreError};
+use crate::store::{KeptPingCursor, KeptPruneResult, KeptPutResult, MetaKey, StoreError};
 
 /// What the file holds of pings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ pub(in crate::engine) struct LogSize {
 /// How far the sweep is.
 pub(super) struct Sweep {
     size: LogSize,
-    goal: Goal,
+    goal: SweepGoal,
     /// A sweep of the whole log is wanted once check rows hold all of it.
     requested: bool,
     /// The log is swept once it has more entries than this.
@@ -32,15 +32,15 @@ pub(super) struct Sweep {
     /// The log was swept up to here.
     swept_to: Arrival,
     /// Where the look at all kept pings is, and how many are still to be looked at.
-    cursor: PingCursor,
-    to_look_at: u64,
+    cursor: KeptPingCursor,
+    kept_to_visit: u64,
     /// Some of what has gone had a body in pieces, which are still there.
-    unreferred: bool,
+    has_new_unreferenced: bool,
 }
 
 /// What a sweep is to reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Goal {
+enum SweepGoal {
     None,
     /// No more entries than this. Most of those that go are dead: this sweep is the cheap one.
     Entries(u64),
@@ -52,14 +52,14 @@ impl Sweep {
     pub(super) fn new(size: LogSize) -> Self {
         Self {
             size,
-            goal: Goal::None,
+            goal: SweepGoal::None,
             requested: false,
             ceiling: 0,
             from: Arrival(0),
             swept_to: Arrival(0),
-            cursor: PingCursor::default(),
-            to_look_at: 0,
-            unreferred: false,
+            cursor: KeptPingCursor::default(),
+            kept_to_visit: 0,
+            has_new_unreferenced: false,
         }
     }
 
@@ -73,85 +73,85 @@ impl Sweep {
     }
 
     /// Has every one of the kept looked at.
-    pub(super) fn look_at_kept(&mut self) {
-        (self.cursor, self.to_look_at) = (PingCursor::default(), self.size.kept_len);
+    pub(super) fn request_kept_pruning(&mut self) {
+        (self.cursor, self.kept_to_visit) = (KeptPingCursor::default(), self.size.kept_len);
     }
 
     /// Counts what was put among the kept; bytes of all their bodies that count as long.
-    pub(super) fn add_kept(&mut self, Kept { pings, bytes, unreferred }: Kept) -> u64 {
-        self.unreferred |= unreferred;
+    pub(super) fn add_kept(&mut self, KeptPutResult { pings, bytes, has_new_unreferenced: unreferred }: KeptPutResult) -> u64 {
+        self.has_new_unreferenced |= unreferred;
         self.size.kept_len += pings;
         self.size.kept_bytes += bytes;
         self.size.kept_bytes
     }
 
-    pub(super) fn pending(&self) -> bool {
-        self.requested || self.goal != Goal::None || self.to_look_at > 0
+    pub(super) fn is_pending(&self) -> bool {
+        self.requested || self.goal != SweepGoal::None || self.kept_to_visit > 0
     }
 
     /// Whether bodies in pieces have lost their last ping since the last time that this was asked.
-    pub(super) fn has_unreferred(&mut self) -> bool {
-        std::mem::take(&mut self.unreferred)
+    pub(super) fn take_unreferenced(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_unreferenced)
     }
 
     /// Counts what a batch has appended.
-    pub(super) fn appended(&mut self, (pings, bytes): (u64, u64)) {
+    pub(super) fn count_appended(&mut self, (pings, bytes): (u64, u64)) {
         self.size.log_len += pings;
         self.size.log_bytes += bytes;
     }
 
     /// Does the next part of what is due; `false` when there was nothing to write. Check rows hold every ping up to `checkpoint`; nothing
     /// after it may go, since a start would need it.
-    pub(super) fn slice(&mut self, slice: &Slice<'_>, checkpoint: Arrival) -> Result<bool, StoreError> {
-        let Slice { batch, newest, .. } = *slice;
+    pub(super) fn run_slice(&mut self, slice: &HousekeepingSlice<'_>, checkpoint: Arrival) -> Result<bool, StoreError> {
+        let HousekeepingSlice { batch, newest, .. } = *slice;
         // The newest ping stays: a start takes the time from it.
         let checkpoint = checkpoint.min(Arrival(newest.arrival.0.saturating_sub(1)));
-        if self.goal == Goal::None {
+        if self.goal == SweepGoal::None {
             self.choose_goal(slice, checkpoint);
         }
         let swept = self.sweep(slice, checkpoint)?;
         let pruned = self.prune_kept(slice)?;
         if swept || pruned {
-            batch.set_mark(Mark::SweptBytes, newest.bytes.saturating_sub(self.size.log_bytes))?;
-            batch.set_mark(Mark::KeptBytes, self.size.kept_bytes)?;
+            batch.set_meta_value(MetaKey::SweptBytes, newest.bytes.saturating_sub(self.size.log_bytes))?;
+            batch.set_meta_value(MetaKey::KeptBytes, self.size.kept_bytes)?;
         }
         Ok(swept || pruned)
     }
 
-    fn choose_goal(&mut self, slice: &Slice<'_>, checkpoint: Arrival) {
-        let Slice { thresholds, state, .. } = *slice;
+    fn choose_goal(&mut self, slice: &HousekeepingSlice<'_>, checkpoint: Arrival) {
+        let HousekeepingSlice { limits: thresholds, state, .. } = *slice;
         let LogSize { log_len, log_bytes, kept_len, kept_bytes } = self.size;
         // Bodies are carried over once at the most: the log may grow with what is kept.
         let heavy = log_bytes > thresholds.slack_bytes + 2 * kept_bytes;
         if (self.requested || heavy) && checkpoint > self.swept_to {
-            self.goal = Goal::UpTo(checkpoint);
+            self.goal = SweepGoal::UpTo(checkpoint);
         } else if log_len > self.ceiling {
             // Counting costs a step for each check, which the entries since the last count pay for. Some of the kept may be dead.
-            let live = live_pings(state).saturating_sub(kept_len);
-            self.ceiling = 2 * live + thresholds.slack;
+            let live = live_ping_count(state).saturating_sub(kept_len);
+            self.ceiling = 2 * live + thresholds.slack_entries;
             if log_len > self.ceiling {
-                self.goal = Goal::Entries(live + live / 2 + thresholds.slack / 2);
+                self.goal = SweepGoal::Entries(live + live / 2 + thresholds.slack_entries / 2);
             }
         }
         if self.requested {
             self.requested = false;
-            if self.goal == Goal::None {
-                self.to_look_at = kept_len;
+            if self.goal == SweepGoal::None {
+                self.kept_to_visit = kept_len;
             }
         }
     }
 
-    fn sweep(&mut self, slice: &Slice<'_>, checkpoint: Arrival) -> Result<bool, StoreError> {
-        let Slice { thresholds, batch, state, appended: (pings, bytes), .. } = *slice;
+    fn sweep(&mut self, slice: &HousekeepingSlice<'_>, checkpoint: Arrival) -> Result<bool, StoreError> {
+        let HousekeepingSlice { limits: thresholds, batch, state, appended: (pings, bytes), .. } = *slice;
         let (up_to, surplus) = match self.goal {
-            Goal::None => return Ok(false),
-            Goal::Entries(target) => (checkpoint, self.size.log_len.saturating_sub(target)),
-            Goal::UpTo(arrival) => (arrival, u64::MAX),
+            SweepGoal::None => return Ok(false),
+            SweepGoal::Entries(target) => (checkpoint, self.size.log_len.saturating_sub(target)),
+            SweepGoal::UpTo(arrival) => (arrival, u64::MAX),
         };
         // Twice what came in, so that the sweep gets ahead of any rate.
-        let most = usize::try_from((2 * pings).max(thresholds.slice as u64).min(surplus)).unwrap_or(thresholds.slice);
+        let most = usize::try_from((2 * pings).max(thresholds.slice_rows as u64).min(surplus)).unwrap_or(thresholds.slice_rows);
         let most_bytes = (2 * bytes).max(thresholds.sweep_bytes);
-        let swept = batch.sweep_pings((self.from, up_to), (most, most_bytes), |check, n| state.keeps_ping(check, n))?;
+        let swept = batch.sweep_pings((self.from, up_to), (most, most_bytes), |check, n| state.is_ping_kept(check, n))?;
         if swept.damaged > 0 {
             tracing::error!("{} damaged rows of the table `pings` are removed", swept.damaged);
         }
@@ -162,70 +162,70 @@ impl Sweep {
         size.log_bytes = size.log_bytes.saturating_sub(swept.removed_bytes);
         size.kept_len += swept.kept as u64;
         size.kept_bytes += swept.kept_bytes;
-        self.unreferred |= swept.unreferred;
-        let (mut left, mut left_bytes) = (swept.removed.max(thresholds.slice), most_bytes);
+        self.has_new_unreferenced |= swept.has_new_unreferenced;
+        let (mut left, mut left_bytes) = (swept.removed.max(thresholds.slice_rows), most_bytes);
         for check in &swept.checks {
             let pruned = batch.prune_kept_pings_of(*check, state.first_kept_ping(*check), (left, left_bytes))?;
             left -= pruned.removed;
             left_bytes = left_bytes.saturating_sub(pruned.removed_bytes);
-            self.forget(&pruned);
+            self.subtract_pruned(&pruned);
         }
         if left == 0 || left_bytes == 0 {
-            self.to_look_at = self.size.kept_len;
+            self.kept_to_visit = self.size.kept_len;
         }
-        let exhausted = swept.removed < most && !swept.full;
+        let exhausted = swept.removed < most && !swept.is_byte_limit_reached;
         let reached = match self.goal {
-            Goal::Entries(target) => exhausted || self.size.log_len <= target,
-            Goal::None | Goal::UpTo(_) => exhausted,
+            SweepGoal::Entries(target) => exhausted || self.size.log_len <= target,
+            SweepGoal::None | SweepGoal::UpTo(_) => exhausted,
         };
         if reached {
-            self.end(slice, up_to);
+            self.end_sweep(slice, up_to);
         }
         Ok(swept.removed > 0)
     }
 
-    fn end(&mut self, slice: &Slice<'_>, up_to: Arrival) {
-        if let Goal::UpTo(_) = self.goal {
+    fn end_sweep(&mut self, slice: &HousekeepingSlice<'_>, up_to: Arrival) {
+        if let SweepGoal::UpTo(_) = self.goal {
             self.swept_to = up_to;
             if self.has_dead(slice.state) {
-                self.to_look_at = self.size.kept_len;
+                self.kept_to_visit = self.size.kept_len;
             }
         }
         // What is after the checkpoint stays: the next look at the entries has to wait for more of them.
-        self.ceiling = self.ceiling.max(self.size.log_len + slice.thresholds.slack / 2);
-        self.goal = Goal::None;
+        self.ceiling = self.ceiling.max(self.size.log_len + slice.limits.slack_entries / 2);
+        self.goal = SweepGoal::None;
     }
 
     /// Looks at some of the kept pings and removes those that are dead.
-    fn prune_kept(&mut self, slice: &Slice<'_>) -> Result<bool, StoreError> {
-        let Slice { thresholds, batch, state, .. } = *slice;
-        if self.to_look_at == 0 {
+    fn prune_kept(&mut self, slice: &HousekeepingSlice<'_>) -> Result<bool, StoreError> {
+        let HousekeepingSlice { limits: thresholds, batch, state, .. } = *slice;
+        if self.kept_to_visit == 0 {
             return Ok(false);
         }
-        let most = thresholds.slice.min(usize::try_from(self.to_look_at).unwrap_or(usize::MAX));
-        let pruned = batch.prune_kept_pings(self.cursor, (most, thresholds.sweep_bytes), |check, n| state.keeps_ping(check, n))?;
-        self.forget(&pruned);
-        self.to_look_at -= if pruned.full { pruned.removed } else { most } as u64;
+        let most = thresholds.slice_rows.min(usize::try_from(self.kept_to_visit).unwrap_or(usize::MAX));
+        let pruned = batch.prune_kept_pings(self.cursor, (most, thresholds.sweep_bytes), |check, n| state.is_ping_kept(check, n))?;
+        self.subtract_pruned(&pruned);
+        self.kept_to_visit -= if pruned.is_byte_limit_reached { pruned.removed } else { most } as u64;
         self.cursor = pruned.next.unwrap_or_default();
         Ok(pruned.removed > 0)
     }
 
-    fn forget(&mut self, pruned: &PrunedKept) {
+    fn subtract_pruned(&mut self, pruned: &KeptPruneResult) {
         debug_assert!(self.size.kept_len >= pruned.removed as u64, "{:?}, {pruned:?}", self.size);
         self.size.kept_len -= pruned.removed as u64;
         // A damaged row may have said that its body was shorter.
         self.size.kept_bytes = self.size.kept_bytes.saturating_sub(pruned.removed_bytes);
-        self.unreferred |= pruned.unreferred;
+        self.has_new_unreferenced |= pruned.has_new_unreferenced;
     }
 
     /// Whether the file has more pings than are within their limits.
     pub(super) fn has_dead(&self, state: &State) -> bool {
-        self.size.log_len + self.size.kept_len > live_pings(state)
+        self.size.log_len + self.size.kept_len > live_ping_count(state)
     }
 }
 
 /// Pings that are within their limit.
-fn live_pings(state: &State) -> u64 {
+fn live_ping_count(state: &State) -> u64 {
     let of_project = |project_state: &ProjectState| {
         let limit = u64::from(project_state.project.ping_log_limit);
         let checks = project_state.checks.iter().filter_map(|id| state.check(*id));

@@ -8,36 +8,36 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::State;
-use crate::domain::alert::Event;
-use crate::domain::channel::{ChannelSettings, Class, can_name_member};
+use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelClass, ChannelSettings, is_usable_member_name};
 use crate::domain::check::Check;
-use crate::domain::ids::{ChannelId, ProjectId, hyphenated_uuid};
+use crate::domain::ids::{ChannelId, ProjectId, parse_hyphenated_uuid};
 use crate::domain::project::Channel;
 
 /// The checks of its project to whose audience a channel belongs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Hearing {
+pub struct AudienceMembership {
     /// True if it belongs to that of every check.
-    every: bool,
+    is_every_check: bool,
     /// It belongs to that of the checks that are assigned to one of these: the channel itself and the groups that it is a member of.
-    through: BTreeSet<ChannelId>,
+    via_channels: BTreeSet<ChannelId>,
 }
 
-impl Hearing {
+impl AudienceMembership {
     /// The channels to which those checks are assigned; `None`: it belongs to the audience of every check.
-    pub fn through(&self) -> Option<&BTreeSet<ChannelId>> {
-        (!self.every).then_some(&self.through)
+    pub fn via_channels(&self) -> Option<&BTreeSet<ChannelId>> {
+        (!self.is_every_check).then_some(&self.via_channels)
     }
 
     /// True if the channel belongs to the audience of this check.
-    pub fn is_of(&self, check: &Check) -> bool {
-        self.every || check.settings.channels.iter().any(|channel| self.through.contains(channel))
+    pub fn includes(&self, check: &Check) -> bool {
+        self.is_every_check || check.settings.channels.iter().any(|channel| self.via_channels.contains(channel))
     }
 }
 
 /// The reason why an alert about a downtime of a check reaches no channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unnotified {
+pub enum UnnotifiedReason {
     /// No channel is assigned to it, and none has `every=on`.
     NoChannel,
     /// Its groups have no channel.
@@ -45,58 +45,58 @@ pub enum Unnotified {
     /// Its channels are disabled.
     Disabled,
     /// Its channels are set to take no such alert.
-    NotTaken,
+    AlertNotAccepted,
 }
 
-impl Unnotified {
+impl UnnotifiedReason {
     /// The reason where the channels lack what they need to deliver.
     pub const CANNOT_DELIVER: &'static str = "its channels cannot deliver";
 
     /// The reason, as the rest of "nobody is notified: ".
-    pub fn text(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::NoChannel => "it has no channel",
             Self::NoMember => "its channels cannot deliver: the group has no channel",
             Self::Disabled => "its channels cannot deliver: they are disabled",
-            Self::NotTaken => "its channels are set to send no such alert",
+            Self::AlertNotAccepted => "its channels are set to send no such alert",
         }
     }
 }
 
 /// The members of the groups of a project, and the groups of its channels: a project may have a thousand of either.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Groups {
+pub(super) struct GroupIndex {
     /// Channels by UUID.
-    channels: HashMap<Uuid, ChannelId>,
+    by_uuid: HashMap<Uuid, ChannelId>,
     /// Channels by name.
-    named: HashMap<Box<str>, BTreeSet<ChannelId>>,
+    by_name: HashMap<Box<str>, BTreeSet<ChannelId>>,
     /// Groups by the UUIDs that they list.
-    listing: HashMap<Uuid, BTreeSet<ChannelId>>,
+    by_member: HashMap<Uuid, BTreeSet<ChannelId>>,
 }
 
-impl Groups {
+impl GroupIndex {
     /// A channel takes the place of what it was before.
     pub(super) fn put(&mut self, old: Option<&Channel>, new: Option<&Channel>) {
         if let Some(channel) = old {
-            self.channels.remove(&channel.uuid);
-            remove(&mut self.named, channel.name.as_str(), channel.id);
-            channel.settings.members().for_each(|member| remove(&mut self.listing, &member, channel.id));
+            self.by_uuid.remove(&channel.uuid);
+            remove(&mut self.by_name, channel.name.as_str(), channel.id);
+            channel.settings.members().for_each(|member| remove(&mut self.by_member, &member, channel.id));
         }
         if let Some(channel) = new {
-            self.channels.insert(channel.uuid, channel.id);
-            self.named.entry(channel.name.as_str().into()).or_default().insert(channel.id);
-            channel.settings.members().for_each(|member| _ = self.listing.entry(member).or_default().insert(channel.id));
+            self.by_uuid.insert(channel.uuid, channel.id);
+            self.by_name.entry(channel.name.as_str().into()).or_default().insert(channel.id);
+            channel.settings.members().for_each(|member| _ = self.by_member.entry(member).or_default().insert(channel.id));
         }
     }
 
     /// The channels that these groups stand for, each once or more often; channels of other kinds stand for none.
     fn members<'a>(&'a self, groups: impl Iterator<Item = &'a Arc<Channel>>) -> impl Iterator<Item = &'a ChannelId> {
-        groups.flat_map(|group| group.settings.members()).filter_map(|member| self.channels.get(&member))
+        groups.flat_map(|group| group.settings.members()).filter_map(|member| self.by_uuid.get(&member))
     }
 
     /// The groups that a channel is a member of, each once.
-    fn of(&self, channel: &Channel) -> impl Iterator<Item = &ChannelId> {
-        self.listing.get(&channel.uuid).into_iter().flatten()
+    fn groups_of(&self, channel: &Channel) -> impl Iterator<Item = &ChannelId> {
+        self.by_member.get(&channel.uuid).into_iter().flatten()
     }
 }
 
@@ -111,32 +111,32 @@ fn remove<K: Hash + Eq + Borrow<Q>, Q: Hash + Eq + ?Sized>(ids: &mut HashMap<K, 
 
 impl State {
     /// Returns the channels that are notified of an event of a check.
-    pub fn audience(&self, check: &Check, event: Event) -> BTreeMap<ChannelId, Arc<Channel>> {
+    pub fn audience(&self, check: &Check, event: AlertEvent) -> BTreeMap<ChannelId, Arc<Channel>> {
         let Some(project_state) = self.project(check.project) else { return BTreeMap::new() };
-        let every = project_state.channels.values().filter(|channel| channel.settings.common().every);
+        let every = project_state.channels.values().filter(|channel| channel.settings.common().all_checks);
         let asked: Vec<_> = self.channels_of(check).chain(every).collect();
         let members = project_state.groups.members(asked.iter().copied()).filter_map(|id| project_state.channels.get(id));
-        let all = asked.iter().copied().chain(members).filter(|channel| channel.settings.takes(event));
+        let all = asked.iter().copied().chain(members).filter(|channel| channel.settings.handles_event(event));
         all.map(|channel| (channel.id, Arc::clone(channel))).collect()
     }
 
     /// The reason why an alert about a downtime of a check would reach no channel; `None`: it would reach one.
-    pub fn unnotified(&self, check: &Check) -> Option<Unnotified> {
-        let audience = self.audience(check, Event::Down);
+    pub fn unnotified_reason(&self, check: &Check) -> Option<UnnotifiedReason> {
+        let audience = self.audience(check, AlertEvent::Down);
         if !audience.is_empty() {
             let is_disabled = audience.values().all(|channel| channel.health.disabled.is_some());
-            return is_disabled.then_some(Unnotified::Disabled);
+            return is_disabled.then_some(UnnotifiedReason::Disabled);
         }
         let every = self.project(check.project).into_iter().flat_map(|project_state| project_state.channels.values());
-        let every = every.filter(|channel| channel.settings.common().every);
+        let every = every.filter(|channel| channel.settings.common().all_checks);
         let asked: Vec<_> = self.channels_of(check).chain(every).collect();
         Some(match asked.as_slice() {
-            [] => Unnotified::NoChannel,
-            asked if asked.iter().all(|channel| channel.settings.kind().class == Class::Group) => {
+            [] => UnnotifiedReason::NoChannel,
+            asked if asked.iter().all(|channel| channel.settings.kind().class == ChannelClass::Group) => {
                 let is_empty = asked.iter().all(|group| self.members_of(group).next().is_none());
-                if is_empty { Unnotified::NoMember } else { Unnotified::NotTaken }
+                if is_empty { UnnotifiedReason::NoMember } else { UnnotifiedReason::AlertNotAccepted }
             }
-            _ => Unnotified::NotTaken,
+            _ => UnnotifiedReason::AlertNotAccepted,
         })
     }
 
@@ -144,7 +144,7 @@ impl State {
     pub fn members_of(&self, group: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let project_state = self.project(group.project).into_iter();
         project_state.flat_map(|project_state| {
-            let members = group.settings.members().filter_map(|member| project_state.groups.channels.get(&member));
+            let members = group.settings.members().filter_map(|member| project_state.groups.by_uuid.get(&member));
             members.filter_map(|id| project_state.channels.get(id))
         })
     }
@@ -152,7 +152,7 @@ impl State {
     /// The groups that a channel is a member of, oldest first.
     pub fn groups_of(&self, channel: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let project_state = self.project(channel.project).into_iter();
-        project_state.flat_map(|project_state| project_state.groups.of(channel).filter_map(|id| project_state.channels.get(id)))
+        project_state.flat_map(|project_state| project_state.groups.groups_of(channel).filter_map(|id| project_state.channels.get(id)))
     }
 
     /// The UUID of the channel that a group of this project means by a name or a UUID.
@@ -162,32 +162,35 @@ impl State {
     pub fn find_member(&self, project: ProjectId, text: &str) -> Result<Uuid, String> {
         let project_state = self.project(project);
         let found = project_state.into_iter().flat_map(|project_state| {
-            let by_uuid = hyphenated_uuid(text).and_then(|uuid| project_state.groups.channels.get(&uuid));
-            let by_name = project_state.groups.named.get(text).into_iter().flatten();
+            let by_uuid = parse_hyphenated_uuid(text).and_then(|uuid| project_state.groups.by_uuid.get(&uuid));
+            let by_name = project_state.groups.by_name.get(text).into_iter().flatten();
             by_uuid.into_iter().chain(by_name).filter_map(|id| project_state.channels.get(id))
         });
         let found: Vec<_> = found.map(|channel| (channel.uuid, channel.settings.kind().class)).collect();
-        member_of_found(text, &found)
+        choose_member(text, &found)
     }
 
     /// The settings of a channel as they are shown: the members of a group by name.
-    pub fn shown_settings<'a>(&self, channel: &'a Channel) -> Cow<'a, ChannelSettings> {
+    pub fn display_settings<'a>(&self, channel: &'a Channel) -> Cow<'a, ChannelSettings> {
         let project_state = self.project(channel.project);
-        channel.settings.with_members_named(|uuid| {
+        channel.settings.with_member_names(|uuid| {
             let project_state = project_state?;
-            let name = project_state.channels.get(project_state.groups.channels.get(&uuid)?)?.name.as_str();
-            let is_only = project_state.groups.named.get(name).is_some_and(|ids| ids.len() == 1);
-            (is_only && can_name_member(name)).then(|| name.to_owned())
+            let name = project_state.channels.get(project_state.groups.by_uuid.get(&uuid)?)?.name.as_str();
+            let is_only = project_state.groups.by_name.get(name).is_some_and(|ids| ids.len() == 1);
+            (is_only && is_usable_member_name(name)).then(|| name.to_owned())
         })
     }
 
     /// Returns to which audiences a channel belongs.
-    pub fn hearing(&self, channel: &Channel) -> Hearing {
+    pub fn audience_membership(&self, channel: &Channel) -> AudienceMembership {
         let project_state = self.project(channel.project);
-        let groups = project_state.into_iter().flat_map(|project_state| project_state.groups.of(channel)).copied();
+        let groups = project_state.into_iter().flat_map(|project_state| project_state.groups.groups_of(channel)).copied();
         let through: BTreeSet<_> = groups.chain([channel.id]).collect();
-        let is_of_all = |id| self.channel(id).is_some_and(|channel| channel.settings.common().every);
-        Hearing { every: channel.settings.common().every || through.iter().any(|id| is_of_all(*id)), through }
+        let is_of_all = |id| self.channel(id).is_some_and(|channel| channel.settings.common().all_checks);
+        AudienceMembership {
+            is_every_check: channel.settings.common().all_checks || through.iter().any(|id| is_of_all(*id)),
+            via_channels: through,
+        }
     }
 }
 
@@ -195,9 +198,9 @@ impl State {
 ///
 /// # Errors
 /// With the rest of a sentence that begins with the setting.
-pub(in crate::engine) fn member_of_found(text: &str, found: &[(Uuid, Class)]) -> Result<Uuid, String> {
+pub(in crate::engine) fn choose_member(text: &str, found: &[(Uuid, ChannelClass)]) -> Result<Uuid, String> {
     match found {
-        [(_, Class::Group)] => Err(format!("names {text:?}, which is a group itself; name the channels in it")),
+        [(_, ChannelClass::Group)] => Err(format!("names {text:?}, which is a group itself; name the channels in it")),
         [(uuid, _)] => Ok(*uuid),
         [] => Err(format!("names {text:?}, but the project has no such channel; create it first, or leave it out")),
         several => {
@@ -224,13 +227,13 @@ mod tests {
         let settings = match listed.filter(|listed| !listed.is_empty()) {
             Some(listed) => {
                 let members = listed.iter().map(|id| uuid(*id).to_string()).collect::<Vec<_>>().join(",");
-                ChannelSettings::parse(ChannelKind::named("group").unwrap(), [("channels", members)]).unwrap()
+                ChannelSettings::parse(ChannelKind::from_name("group").unwrap(), [("channels", members)]).unwrap()
             }
-            None => ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "a@example.org")]).unwrap(),
+            None => ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "a@example.org")]).unwrap(),
         };
         let name = ChannelName::parse(NAMES[name]).unwrap();
         let project = ProjectId(1);
-        Channel { id: ChannelId(id), uuid: uuid(id), project, name, settings, operator: true, health: ChannelHealth::default() }
+        Channel { id: ChannelId(id), uuid: uuid(id), project, name, settings, set_by_operator: true, health: ChannelHealth::default() }
     }
 
     proptest! {
@@ -241,7 +244,7 @@ mod tests {
                 1..30,
             )
         ) {
-            let (mut groups, mut channels) = (Groups::default(), BTreeMap::<ChannelId, Arc<Channel>>::new());
+            let (mut groups, mut channels) = (GroupIndex::default(), BTreeMap::<ChannelId, Arc<Channel>>::new());
             for (id, name, listed, is_gone) in steps {
                 let new = (!is_gone).then(|| Arc::new(channel(id, name, listed.as_deref())));
                 let old = channels.remove(&ChannelId(id));
@@ -253,12 +256,12 @@ mod tests {
                     let of: BTreeSet<_> = channels.values().filter(|other| lists(other, one)).map(|other| other.id).collect();
                     let named: BTreeSet<_> = channels.values().filter(|other| other.name == one.name).map(|other| other.id).collect();
                     prop_assert_eq!(groups.members([one].into_iter()).copied().collect::<BTreeSet<_>>(), members);
-                    prop_assert_eq!(groups.of(one).copied().collect::<BTreeSet<_>>(), of);
-                    prop_assert_eq!(&groups.named[one.name.as_str()], &named);
+                    prop_assert_eq!(groups.groups_of(one).copied().collect::<BTreeSet<_>>(), of);
+                    prop_assert_eq!(&groups.by_name[one.name.as_str()], &named);
                 }
             }
             channels.values().for_each(|one| groups.put(Some(one), None));
-            prop_assert!(groups.channels.is_empty() && groups.named.is_empty() && groups.listing.is_empty());
+            prop_assert!(groups.by_uuid.is_empty() && groups.by_name.is_empty() && groups.by_member.is_empty());
         }
     }
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::stagings::StagingChange;
+use super::imports::ImportChange;
 use super::users::UserChange;
-use crate::domain::adopted::Adopted;
-use crate::domain::alert::{Away, OutboxRow};
+use crate::domain::alert::{Outage, OutboxRow};
 use crate::domain::check::{Check, CheckState};
+use crate::domain::declared::ConfigSource;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId, WindowId};
-use crate::domain::moment::Moment;
-use crate::domain::project::{BadgeSecret, Channel, Key, Project};
-use crate::domain::wanted::Source;
-use crate::domain::window::Window;
+use crate::domain::legacy_keys::LegacySecrets;
+use crate::domain::maintenance_window::MaintenanceWindow;
+use crate::domain::project::{BadgeSecret, Channel, Project, ProjectKey};
+use crate::domain::timestamp::Timestamp;
 
 /// One change of the state.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub enum Change {
         /// What has become of it.
         state: CheckState,
         /// Its deadline is earlier than before, or there was none.
-        sooner: bool,
+        is_earlier_deadline: bool,
     },
     /// A check is new or was changed: its row is to be written.
     Check(Box<Check>),
@@ -34,7 +34,7 @@ pub enum Change {
     /// A project is gone. Its keys and channels went before it; its checks are gone with it, their rows are still to be removed.
     ProjectGone(ProjectId),
     /// A key is new, was used, or is recognised by something else.
-    Key(Arc<Key>),
+    Key(Arc<ProjectKey>),
     /// A key is gone.
     KeyGone(KeyId),
     /// A channel is new or was changed.
@@ -42,15 +42,15 @@ pub enum Change {
     /// A channel is gone.
     ChannelGone(ChannelId),
     /// A maintenance window is new.
-    Window(Arc<Window>),
+    Window(Arc<MaintenanceWindow>),
     /// A maintenance window is gone.
     WindowGone(ProjectId, WindowId),
     /// Somebody else owns the object of this number from now on, or nobody. What is gone nobody owns.
-    Managed(u64, Option<Source>),
+    Source(u64, Option<ConfigSource>),
     /// Something has changed of the imports under way, at that moment. No row says so.
-    Staging(StagingChange, Moment),
+    Import(ImportChange, Timestamp),
     /// No pings could be taken at these times, oldest first; these are all that are remembered.
-    Away(Arc<[Away]>),
+    Outages(Arc<[Outage]>),
     /// A row of the outbox is new or was changed.
     Queued(Arc<OutboxRow>),
     /// A row of the outbox is gone.
@@ -58,7 +58,7 @@ pub enum Change {
     /// Something has changed of users, their sessions and links.
     User(UserChange),
     /// These are the secrets of other servers that keys need.
-    Adopted(Arc<Adopted>),
+    LegacySecrets(Arc<LegacySecrets>),
     /// Badge URLs are signed with this secret.
     BadgeSecret(BadgeSecret),
     /// The database is told from every other one by this number.

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ProjectState;
-use crate::domain::alert::{Held, Telling};
-use crate::domain::check::{Check, Settings};
+use crate::domain::alert::{HoldReason, NotificationState};
+use crate::domain::check::{Check, CheckSettings};
 use crate::domain::ids::CheckId;
 
 /// Parents with their children. Thousands of children of one parent come and go one by one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Children(BTreeSet<(CheckId, CheckId)>);
+pub(super) struct ChildIndex(BTreeSet<(CheckId, CheckId)>);
 
-impl Children {
+impl ChildIndex {
     /// A check has got other settings, is new (`old` is `None`) or goes (`new` is `None`).
-    pub(super) fn change(&mut self, id: CheckId, old: Option<&Settings>, new: Option<&Settings>) {
+    pub(super) fn update(&mut self, id: CheckId, old: Option<&CheckSettings>, new: Option<&CheckSettings>) {
         let [old, new] = [old, new].map(|settings| settings.map(|settings| settings.parents.ids()).unwrap_or_default());
         for parent in old.iter().filter(|parent| !new.contains(parent)) {
             self.0.remove(&(*parent, id));
@@ -27,16 +27,16 @@ impl Children {
 /// Checks whose alerts are held because a parent is down, by that parent. There are few of them while all is well, however many children
 /// a parent has.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hidden {
+pub(super) struct HiddenChecks {
     parents: BTreeMap<CheckId, CheckId>,
     children: BTreeSet<(CheckId, CheckId)>,
 }
 
-impl Hidden {
+impl HiddenChecks {
     /// Takes note of a check; `None`: it is gone.
-    pub(super) fn note(&mut self, id: CheckId, check: Option<&Check>) {
-        let parent = match check.map(|check| check.state.telling) {
-            Some(Telling::Due { held: Held::Behind(parent), .. }) => Some(parent),
+    pub(super) fn update(&mut self, id: CheckId, check: Option<&Check>) {
+        let parent = match check.map(|check| check.state.notification) {
+            Some(NotificationState::Pending { reason: HoldReason::ParentDown(parent), .. }) => Some(parent),
             _ => None,
         };
         let before = match parent {
@@ -53,7 +53,7 @@ impl Hidden {
 impl ProjectState {
     /// The checks that are held behind a check, oldest first. It may be gone itself.
     pub fn hidden_behind(&self, parent: CheckId) -> impl Iterator<Item = CheckId> {
-        self.hidden.children.range((parent, CheckId(0))..=(parent, CheckId(u64::MAX))).map(|(_, child)| *child)
+        self.hidden_checks.children.range((parent, CheckId(0))..=(parent, CheckId(u64::MAX))).map(|(_, child)| *child)
     }
 
     /// The checks that depend on a check, oldest first. It may be gone itself.

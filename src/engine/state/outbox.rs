@@ -9,7 +9,7 @@ use crate::domain::alert::OutboxRow;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 
 /// Rows that wait in all: see [limits](crate::docs::limits).
-const MOST_WAITING: usize = 200_000;
+const MAX_OUTBOX_ROWS: usize = 200_000;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Outbox {
     sending: BTreeSet<DeliveryNumber>,
     /// The projects of the channels for which something waits, and how much waits of each.
     projects: BTreeMap<ChannelId, ProjectId>,
-    waiting: BTreeMap<ProjectId, usize>,
+    row_counts: BTreeMap<ProjectId, usize>,
 }
 
 impl Outbox {
@@ -32,7 +32,7 @@ impl Outbox {
 
     /// Whether a project may add nothing: it has as many rows as are free. So there is room for every other one.
     pub fn is_full_for(&self, project: ProjectId) -> bool {
-        self.waiting.get(&project).copied().unwrap_or_default() >= MOST_WAITING.saturating_sub(self.len())
+        self.row_counts.get(&project).copied().unwrap_or_default() >= MAX_OUTBOX_ROWS.saturating_sub(self.len())
     }
 
     /// Whether nothing waits.
@@ -66,30 +66,30 @@ impl Outbox {
     }
 
     /// What waits for a channel, oldest first.
-    pub fn of_channel(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Arc<OutboxRow>> {
+    pub fn rows_of_channel(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Arc<OutboxRow>> {
         let range = (channel, DeliveryNumber(0))..=(channel, DeliveryNumber(u64::MAX));
         self.by_channel.range(range).filter_map(|(_, number)| self.get(*number))
     }
 
     /// What waits for a channel after this number, oldest first.
-    pub fn of_channel_after(&self, channel: ChannelId, after: DeliveryNumber) -> impl Iterator<Item = &Arc<OutboxRow>> {
+    pub fn rows_of_channel_after(&self, channel: ChannelId, after: DeliveryNumber) -> impl Iterator<Item = &Arc<OutboxRow>> {
         let range = (Bound::Excluded((channel, after)), Bound::Included((channel, DeliveryNumber(u64::MAX))));
         self.by_channel.range(range).filter_map(|(_, number)| self.get(*number))
     }
 
     /// How much waits for a channel.
-    pub fn waiting_for(&self, channel: ChannelId) -> usize {
+    pub fn row_count_of(&self, channel: ChannelId) -> usize {
         self.by_channel.range((channel, DeliveryNumber(0))..=(channel, DeliveryNumber(u64::MAX))).count()
     }
 
     /// What waits about a check, channel by channel, oldest first.
-    pub fn of_check(&self, check: CheckId) -> impl Iterator<Item = &Arc<OutboxRow>> {
+    pub fn rows_of_check(&self, check: CheckId) -> impl Iterator<Item = &Arc<OutboxRow>> {
         let range = (check, ChannelId(0), DeliveryNumber(0))..=(check, ChannelId(u64::MAX), DeliveryNumber(u64::MAX));
         self.by_check.range(range).filter_map(|(.., number)| self.get(*number))
     }
 
     /// What waits for a channel about a check, oldest first.
-    pub fn of_pair(&self, channel: ChannelId, check: CheckId) -> impl Iterator<Item = &Arc<OutboxRow>> {
+    pub fn rows_of_pair(&self, channel: ChannelId, check: CheckId) -> impl Iterator<Item = &Arc<OutboxRow>> {
         let range = (check, channel, DeliveryNumber(0))..=(check, channel, DeliveryNumber(u64::MAX));
         self.by_check.range(range).filter_map(|(.., number)| self.get(*number))
     }
@@ -98,10 +98,10 @@ impl Outbox {
     pub(super) fn put(&mut self, row: &Arc<OutboxRow>, project: Option<ProjectId>) {
         if self.by_channel.insert((row.channel, row.number)) {
             let project = self.projects.entry(row.channel).or_insert(project.unwrap_or(ProjectId(0)));
-            *self.waiting.entry(*project).or_default() += 1;
+            *self.row_counts.entry(*project).or_default() += 1;
         }
         self.by_check.insert((row.check, row.channel, row.number));
-        if row.begun.is_some() {
+        if row.attempt_started.is_some() {
             self.sending.insert(row.number);
         } else {
             self.sending.remove(&row.number);
@@ -115,12 +115,12 @@ impl Outbox {
         self.sending.remove(&number);
         self.by_channel.remove(&(row.channel, number));
         self.by_check.remove(&(row.check, row.channel, number));
-        if let Some(count) = self.projects.get(&row.channel).and_then(|project| self.waiting.get_mut(project)) {
+        if let Some(count) = self.projects.get(&row.channel).and_then(|project| self.row_counts.get_mut(project)) {
             *count -= 1;
         }
-        if self.of_channel(row.channel).next().is_none() {
+        if self.rows_of_channel(row.channel).next().is_none() {
             self.projects.remove(&row.channel);
-            self.waiting.retain(|_, count| *count > 0);
+            self.row_counts.retain(|_, count| *count > 0);
         }
         Some(row.channel)
     }
@@ -128,13 +128,13 @@ impl Outbox {
 
 impl State {
     /// What waits although nobody sends it: its channel is gone or disabled.
-    pub fn unsendable(&self) -> impl Iterator<Item = &Arc<OutboxRow>> {
-        self.silent.iter().flat_map(|channel| self.idle_rows(*channel))
+    pub fn unsendable_rows(&self) -> impl Iterator<Item = &Arc<OutboxRow>> {
+        self.unsendable_channels.iter().flat_map(|channel| self.idle_rows(*channel))
     }
 
     /// What waits for a channel, apart from what is being sent.
     fn idle_rows(&self, channel: ChannelId) -> impl Iterator<Item = &Arc<OutboxRow>> {
-        self.outbox.of_channel(channel).filter(|row| !self.outbox.is_sending(row.number))
+        self.outbox.rows_of_channel(channel).filter(|row| !self.outbox.is_sending(row.number))
     }
 
     /// Whether this channel is there and enabled.
@@ -143,17 +143,17 @@ impl State {
     }
 
     /// What the file says to be sent is sent by nobody: whoever did has ended.
-    pub(in crate::engine) fn nobody_sends(&mut self) {
+    pub(in crate::engine) fn clear_sending(&mut self) {
         self.outbox.sending.clear();
-        self.outbox.channels().collect::<Vec<_>>().into_iter().for_each(|channel| self.note_silence(channel));
+        self.outbox.channels().collect::<Vec<_>>().into_iter().for_each(|channel| self.update_unsendable_channel(channel));
     }
 
     /// Keeps track of the channels for which something waits in vain.
-    pub(super) fn note_silence(&mut self, id: ChannelId) {
+    pub(super) fn update_unsendable_channel(&mut self, id: ChannelId) {
         if self.is_sendable(id) || self.idle_rows(id).next().is_none() {
-            self.silent.remove(&id);
+            self.unsendable_channels.remove(&id);
         } else {
-            self.silent.insert(id);
+            self.unsendable_channels.insert(id);
         }
     }
 }
@@ -161,9 +161,9 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::alert::Event;
+    use crate::domain::alert::AlertEvent;
     use crate::domain::ids::FlipNumber;
-    use crate::domain::moment::Moment;
+    use crate::domain::timestamp::Timestamp;
 
     #[test]
     fn what_waits_of_one_project_leaves_room_for_the_others() {
@@ -171,8 +171,8 @@ mod tests {
         let mut next = 1;
         let mut put = |outbox: &mut Outbox, channel: u64, project: u64| {
             let number = DeliveryNumber(next);
-            let at = Moment::default();
-            let row = OutboxRow::new(number, ChannelId(channel), CheckId(next), FlipNumber(1), Event::Down, at, at);
+            let at = Timestamp::default();
+            let row = OutboxRow::new(number, ChannelId(channel), CheckId(next), FlipNumber(1), AlertEvent::Down, at, at);
             outbox.put(&Arc::new(row), Some(ProjectId(project)));
             next += 1;
             number
@@ -181,20 +181,20 @@ mod tests {
         while !outbox.is_full_for(ProjectId(1)) {
             put(&mut outbox, 11, 1);
         }
-        assert_eq!(outbox.len(), MOST_WAITING / 2);
+        assert_eq!(outbox.len(), MAX_OUTBOX_ROWS / 2);
         while !outbox.is_full_for(ProjectId(2)) {
             put(&mut outbox, 21, 2);
         }
-        assert_eq!(outbox.len(), MOST_WAITING * 3 / 4);
+        assert_eq!(outbox.len(), MAX_OUTBOX_ROWS * 3 / 4);
         assert!(!outbox.is_full_for(ProjectId(3)));
         // A row that is written again counts once.
         let again = OutboxRow::clone(outbox.get(first).unwrap());
         outbox.put(&Arc::new(again), Some(ProjectId(1)));
-        assert_eq!(outbox.len(), MOST_WAITING * 3 / 4);
-        for row in outbox.of_channel(ChannelId(11)).map(|row| row.number).collect::<Vec<_>>() {
+        assert_eq!(outbox.len(), MAX_OUTBOX_ROWS * 3 / 4);
+        for row in outbox.rows_of_channel(ChannelId(11)).map(|row| row.number).collect::<Vec<_>>() {
             assert_eq!(outbox.remove(row), Some(ChannelId(11)));
         }
         assert!(!outbox.is_full_for(ProjectId(2)));
-        assert_eq!((outbox.projects.len(), outbox.waiting.len()), (1, 1));
+        assert_eq!((outbox.projects.len(), outbox.row_counts.len()), (1, 1));
     }
 }

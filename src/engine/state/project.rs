@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::ProjectState;
-use crate::domain::check::{Check, Settings};
+use crate::domain::check::{Check, CheckSettings};
 use crate::domain::ids::{CheckId, KeyId};
 
 impl ProjectState {
@@ -18,24 +18,24 @@ impl ProjectState {
     }
 
     /// Its checks of which somebody was told that they are down.
-    pub fn told_down(&self) -> &BTreeSet<CheckId> {
-        &self.told_down
+    pub fn alerted_down(&self) -> &BTreeSet<CheckId> {
+        &self.alerted_down
     }
 
     /// Notes whether this check is one of them, and whether it is held behind a parent.
-    pub(super) fn note_told(&mut self, check: &Check) {
-        self.hidden.note(check.id, Some(check));
-        if check.state.telling.is_told() {
-            self.told_down.insert(check.id);
+    pub(super) fn update_alert_indexes(&mut self, check: &Check) {
+        self.hidden_checks.update(check.id, Some(check));
+        if check.state.notification.is_notified() {
+            self.alerted_down.insert(check.id);
         } else {
-            self.told_down.remove(&check.id);
+            self.alerted_down.remove(&check.id);
         }
     }
 
     /// Keeps the look-ups by settings true when a check gets other ones, is new (`old` is `None`) or goes (`new` is `None`).
-    pub(super) fn index(&mut self, id: CheckId, old: Option<&Settings>, new: Option<&Settings>) {
-        self.uniques.change(id, old, new);
-        self.children.change(id, old, new);
+    pub(super) fn update_lookups(&mut self, id: CheckId, old: Option<&CheckSettings>, new: Option<&CheckSettings>) {
+        self.uniques.update(id, old, new);
+        self.children.update(id, old, new);
         let [old, new] = [old, new].map(|settings| settings.map(|settings| &settings.slug).filter(|slug| !slug.is_empty()));
         if old == new {
             return;

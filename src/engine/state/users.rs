@@ -6,9 +6,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::domain::ids::{LinkId, SessionId, UserId};
-use crate::domain::moment::Moment;
 use crate::domain::project::KeyHash;
-use crate::domain::user::link::{Link, Purpose};
+use crate::domain::timestamp::Timestamp;
+use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::session::Session;
 use crate::domain::user::{User, UserName};
 
@@ -24,24 +24,24 @@ pub enum UserChange {
     /// A session is gone.
     SessionGone(SessionId),
     /// A link is new.
-    Link(Arc<Link>),
+    Link(Arc<OneTimeLink>),
     /// A link is gone.
     LinkGone(LinkId),
 }
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Users {
+pub struct UserIndex {
     users: BTreeMap<UserId, Arc<User>>,
     by_name: HashMap<Box<str>, UserId>,
     sessions: BTreeMap<SessionId, Arc<Session>>,
     by_token: HashMap<KeyHash, SessionId>,
-    of_user: BTreeSet<(UserId, SessionId)>,
-    links: BTreeMap<LinkId, Arc<Link>>,
+    sessions_by_user: BTreeSet<(UserId, SessionId)>,
+    links: BTreeMap<LinkId, Arc<OneTimeLink>>,
     by_code: HashMap<KeyHash, LinkId>,
 }
 
-impl Users {
+impl UserIndex {
     /// Every user, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
         self.users.values()
@@ -64,7 +64,7 @@ impl Users {
 
     /// A user by its name, whose case does not count.
     pub fn by_name(&self, name: &UserName) -> Option<&Arc<User>> {
-        self.get(*self.by_name.get(&name.folded())?)
+        self.get(*self.by_name.get(&name.case_folded())?)
     }
 
     /// A user by its UUID.
@@ -73,42 +73,42 @@ impl Users {
     }
 
     /// The session of a cookie, with its user, unless it is over or the user may not sign in.
-    pub fn session(&self, token: &KeyHash, now: Moment) -> Option<(&Arc<Session>, &Arc<User>)> {
-        let session = self.sessions.get(self.by_token.get(token)?).filter(|session| !session.is_over(now))?;
+    pub fn session(&self, token: &KeyHash, now: Timestamp) -> Option<(&Arc<Session>, &Arc<User>)> {
+        let session = self.sessions.get(self.by_token.get(token)?).filter(|session| !session.is_expired(now))?;
         let user = self.get(session.user).filter(|user| !user.disabled)?;
         Some((session, user))
     }
 
     /// The sessions of a user that are not over, oldest first.
-    pub fn sessions_of(&self, user: UserId, now: Moment) -> impl Iterator<Item = &Arc<Session>> {
-        self.every_session_of(user).filter(move |session| !session.is_over(now))
+    pub fn sessions_of(&self, user: UserId, now: Timestamp) -> impl Iterator<Item = &Arc<Session>> {
+        self.all_sessions_of(user).filter(move |session| !session.is_expired(now))
     }
 
     /// The link of a code, unless it is over.
-    pub fn link(&self, code: &KeyHash, now: Moment) -> Option<&Arc<Link>> {
-        self.links.get(self.by_code.get(code)?).filter(|link| !link.is_over(now))
+    pub fn link(&self, code: &KeyHash, now: Timestamp) -> Option<&Arc<OneTimeLink>> {
+        self.links.get(self.by_code.get(code)?).filter(|link| !link.is_expired(now))
     }
 
     /// The link for a purpose, whether or not it is over.
-    pub fn link_for(&self, purpose: Purpose) -> Option<&Arc<Link>> {
+    pub fn link_for(&self, purpose: LinkPurpose) -> Option<&Arc<OneTimeLink>> {
         self.links.values().find(|link| link.purpose == purpose)
     }
 
     /// A session by its number, whether or not it is over.
-    pub(in crate::engine) fn any_session(&self, id: SessionId) -> Option<&Arc<Session>> {
+    pub(in crate::engine) fn session_by_id(&self, id: SessionId) -> Option<&Arc<Session>> {
         self.sessions.get(&id)
     }
 
     /// All sessions of a user, oldest first.
-    pub(in crate::engine) fn every_session_of(&self, user: UserId) -> impl Iterator<Item = &Arc<Session>> {
+    pub(in crate::engine) fn all_sessions_of(&self, user: UserId) -> impl Iterator<Item = &Arc<Session>> {
         let range = (user, SessionId(0))..=(user, SessionId(u64::MAX));
-        self.of_user.range(range).filter_map(|(_, id)| self.sessions.get(id))
+        self.sessions_by_user.range(range).filter_map(|(_, id)| self.sessions.get(id))
     }
 
     /// What is over, the oldest first.
-    pub(in crate::engine) fn expired(&self, now: Moment) -> impl Iterator<Item = UserChange> {
-        let sessions = self.sessions.values().filter(move |session| session.is_over(now));
-        let links = self.links.values().filter(move |link| link.is_over(now));
+    pub(in crate::engine) fn expired(&self, now: Timestamp) -> impl Iterator<Item = UserChange> {
+        let sessions = self.sessions.values().filter(move |session| session.is_expired(now));
+        let links = self.links.values().filter(move |link| link.is_expired(now));
         sessions.map(|session| UserChange::SessionGone(session.id)).chain(links.map(|link| UserChange::LinkGone(link.id)))
     }
 
@@ -116,24 +116,24 @@ impl Users {
         match change {
             UserChange::User(user) => {
                 if let Some(old) = self.users.insert(user.id, Arc::clone(user)) {
-                    self.by_name.remove(&old.name.folded());
+                    self.by_name.remove(&old.name.case_folded());
                 }
-                self.by_name.insert(user.name.folded(), user.id);
+                self.by_name.insert(user.name.case_folded(), user.id);
             }
             UserChange::UserGone(id) => {
                 if let Some(user) = self.users.remove(id) {
-                    self.by_name.remove(&user.name.folded());
+                    self.by_name.remove(&user.name.case_folded());
                 }
             }
             UserChange::Session(session) => {
                 self.by_token.insert(session.hash, session.id);
-                self.of_user.insert((session.user, session.id));
+                self.sessions_by_user.insert((session.user, session.id));
                 self.sessions.insert(session.id, Arc::clone(session));
             }
             UserChange::SessionGone(id) => {
                 if let Some(session) = self.sessions.remove(id) {
                     self.by_token.remove(&session.hash);
-                    self.of_user.remove(&(session.user, session.id));
+                    self.sessions_by_user.remove(&(session.user, session.id));
                 }
             }
             UserChange::Link(link) => {

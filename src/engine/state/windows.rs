@@ -4,27 +4,27 @@ use std::collections::HashMap;
 
 use super::{ProjectState, State};
 use crate::domain::ids::{ProjectId, WindowId};
-use crate::domain::moment::Moment;
+use crate::domain::maintenance_window::{MaintenanceWindow, WindowPhase};
 use crate::domain::text::Tags;
-use crate::domain::window::{Window, WindowPhase};
+use crate::domain::timestamp::Timestamp;
 
 /// Phases of the windows of a project, each with the time at which it was computed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WindowPhases {
-    phases: HashMap<WindowId, (Moment, WindowPhase)>,
+    phases: HashMap<WindowId, (Timestamp, WindowPhase)>,
     /// Number of phases that were ever computed.
     computed: u64,
 }
 
 impl WindowPhases {
     /// Drops what is known of a window, which has changed or is gone.
-    pub(super) fn forget(&mut self, id: WindowId) {
+    pub(super) fn remove(&mut self, id: WindowId) {
         self.phases.remove(&id);
     }
 
     /// Returns when a window closes, if it is open at `now`.
-    fn open_until(&mut self, window: &Window, now: Moment) -> Option<Moment> {
-        let is_valid = |(from, phase): &(Moment, WindowPhase)| *from <= now && phase.until.is_none_or(|until| now < until);
+    fn open_until(&mut self, window: &MaintenanceWindow, now: Timestamp) -> Option<Timestamp> {
+        let is_valid = |(from, phase): &(Timestamp, WindowPhase)| *from <= now && phase.until.is_none_or(|until| now < until);
         let known = self.phases.get(&window.id).copied().filter(is_valid);
         let phase = known.map_or_else(
             || {
@@ -41,14 +41,14 @@ impl WindowPhases {
 
 impl State {
     /// Returns when the last of the windows closes that are open at `now` for checks with these tags; `None` if none is open.
-    pub fn windows_open_until(&mut self, project: ProjectId, tags: &Tags, now: Moment) -> Option<Moment> {
-        let ProjectState { windows, phases, .. } = self.projects.get_mut(&project)?;
-        windows.values().filter(|window| window.is_about(tags)).filter_map(|window| phases.open_until(window, now)).max()
+    pub fn windows_open_until(&mut self, project: ProjectId, tags: &Tags, now: Timestamp) -> Option<Timestamp> {
+        let ProjectState { windows, window_phases: phases, .. } = self.projects.get_mut(&project)?;
+        windows.values().filter(|window| window.applies_to(tags)).filter_map(|window| phases.open_until(window, now)).max()
     }
 
     /// Returns how many phases of windows of a project were computed since the start.
     #[cfg(test)]
     pub(in crate::engine) fn computed_phases(&self, project: ProjectId) -> u64 {
-        self.project(project).map_or(0, |project_state| project_state.phases.computed)
+        self.project(project).map_or(0, |project_state| project_state.window_phases.computed)
     }
 }

@@ -5,20 +5,20 @@ use std::net::IpAddr;
 use hyper::header::{HeaderMap, HeaderName};
 use tracing::Level;
 
-use super::rate::RetryAfter;
+use super::rate_limit::RetryAfter;
 use crate::domain::ids::{KeyId, ProjectId};
-use crate::domain::project::{Access, KeyHash};
-use crate::http::Door;
+use crate::domain::project::{KeyAccess, KeyHash};
+use crate::http::ServerState;
 use crate::log_limit::LogLimit;
-use crate::wire::reply::Fault;
+use crate::wire::reply::HttpError;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-static WRONG_KEYS: LogLimit = LogLimit::new();
+static WRONG_KEY_LOG_LIMIT: LogLimit = LogLimit::new();
 
 /// The holder of an API key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct ApiCaller {
     pub(crate) key: KeyId,
     pub(crate) project: ProjectId,
     /// May not write, and sees nothing by which a check could be pinged or changed.
@@ -31,20 +31,20 @@ pub(super) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// Finds the holder of a key, notes its use from this address, and counts the request.
-pub(in crate::http) fn identify(door: &Door, key: &[u8], from: impl FnOnce() -> IpAddr) -> Result<Caller, Fault> {
+pub(in crate::http) fn authenticate(door: &ServerState, key: &[u8], from: impl FnOnce() -> IpAddr) -> Result<ApiCaller, HttpError> {
     if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
-        return Err(Fault::MissingKey);
+        return Err(HttpError::MissingKey);
     }
-    let Some(key) = door.handle.api_key(key) else {
+    let Some(key) = door.handle.find_api_key(key) else {
         if tracing::enabled!(Level::DEBUG)
-            && let Some(left_out) = WRONG_KEYS.admit(door.handle.now())
+            && let Some(left_out) = WRONG_KEY_LOG_LIMIT.admit(door.handle.now())
         {
             tracing::debug!(from = %from(), "an API key that is none was refused{left_out}");
         }
-        return Err(Fault::WrongKey);
+        return Err(HttpError::WrongKey);
     };
-    door.handle.note_key_use(&key, from);
-    let caller = Caller { key: key.id, project: key.project, read_only: key.secret.access() != Access::ReadWrite };
-    door.api.limiter.admit(caller.key.0, door.handle.now()).map_err(|RetryAfter(seconds)| Fault::TooManyRequests(seconds))?;
+    door.handle.record_key_use(&key, from);
+    let caller = ApiCaller { key: key.id, project: key.project, read_only: key.secret.access() != KeyAccess::ReadWrite };
+    door.api.rate_limiter.admit(caller.key.0, door.handle.now()).map_err(|RetryAfter(seconds)| HttpError::TooManyRequests(seconds))?;
     Ok(caller)
 }

@@ -2,25 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use super::Call;
-use super::etag::List;
-use super::json::{Object, write_text};
+use super::ApiCall;
+use super::etag::TaggedList;
+use super::json::{JsonObject, write_string};
 use crate::domain::ids::ProjectId;
 use crate::engine::Handle;
-use crate::wire::badge_link::links;
-use crate::wire::outgoing::PIECE;
-use crate::wire::reply::Fault;
+use crate::wire::badge_link::badge_urls;
+use crate::wire::reply::HttpError;
+use crate::wire::response_body::CHUNK_BYTES;
 
 /// The entry of the whole project; a tag of this name has none of its own.
 const WHOLE_PROJECT: &str = "*";
 
-pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
+pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     let (handle, project, base_url) = (call.handle().clone(), call.caller.project, call.view().base_url);
     // The key may have been revoked with its project.
-    let badge_key = handle
-        .with_state(|state| state.project(project).map(|project_state| project_state.project.badge_key.clone()).ok_or(Fault::WrongKey))?;
-    let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
-    let tags = call.door.outgoing.run(move || tags(&handle, project)).await?;
+    let badge_key = handle.with_state(|state| {
+        state.project(project).map(|project_state| project_state.project.badge_key.clone()).ok_or(HttpError::WrongKey)
+    })?;
+    let secret = handle.badge_secret().ok_or(HttpError::Unavailable)?;
+    let tags = call.server.response_writer.run_blocking(move || badge_tags(&handle, project)).await?;
     let (mut tags, mut begun) = (tags.into_iter(), false);
     let write = move |out: &mut String| {
         if !begun {
@@ -30,29 +31,29 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
             if std::mem::replace(&mut begun, true) {
                 out.push(',');
             }
-            write_text(out, &tag);
+            write_string(out, &tag);
             out.push(':');
-            let mut object = Object::begin(out);
-            let mut urls = links(base_url.as_str(), &secret, &badge_key, Some(tag.as_str()).filter(|tag| *tag != WHOLE_PROJECT));
+            let mut object = JsonObject::begin(out);
+            let mut urls = badge_urls(base_url.as_str(), &secret, &badge_key, Some(tag.as_str()).filter(|tag| *tag != WHOLE_PROJECT));
             urls.sort_unstable();
             for (name, url) in urls {
                 object.text(name, &url);
             }
             object.end();
-            if out.len() >= PIECE {
+            if out.len() >= CHUNK_BYTES {
                 return Ok(true);
             }
         }
         out.push_str("}}");
         Ok(false)
     };
-    Ok(List { body: call.door.outgoing.clone().pieces(write).await?, until: None })
+    Ok(TaggedList { body: call.server.response_writer.clone().write_chunked(write).await?, valid_until: None })
 }
 
 /// Every tag of a project, and what stands for all of it, sorted.
-fn tags(handle: &Handle, project: ProjectId) -> BTreeSet<String> {
+fn badge_tags(handle: &Handle, project: ProjectId) -> BTreeSet<String> {
     let mut tags = BTreeSet::from([WHOLE_PROJECT.to_owned()]);
-    handle.each_check(project, |check| {
+    handle.for_each_check(project, |check| {
         for tag in check.settings.tags.iter() {
             if !tags.contains(tag) {
                 tags.insert(tag.to_owned());

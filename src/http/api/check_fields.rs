@@ -1,18 +1,18 @@
-//! Bodies of create and update requests become [`Edit`]s here, or the one message that says what is wrong with them.
+//! Bodies of create and update requests become [`CheckEdit`]s here, or the one message that says what is wrong with them.
 
 mod document;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use document::Document;
+pub(crate) use document::RequestDocument;
 
-use crate::domain::check::Settings;
-use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
+use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
 use crate::domain::schedule::{Schedule, ScheduleError};
 use crate::domain::text::{Description, Keywords, Name, SecondsError, Slug, Tags, TextError};
 use crate::domain::timezone::{Timezone, UnknownTimezone};
-use crate::wire::route::Version;
+use crate::wire::route::ApiVersion;
 
 /// Why a body is refused. Its text is what the client is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,21 +22,21 @@ pub(crate) enum FieldError {
     /// It is JSON, but no object.
     NotAnObject,
     /// A field is wrong.
-    Field(&'static str, Problem),
+    Field(&'static str, FieldProblem),
     /// An element of a field that is an array is wrong.
     Item(&'static str),
 }
 
 /// What is wrong with a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Problem {
+pub(crate) enum FieldProblem {
     NotAString,
     NotANumber,
     NotABoolean,
     NotAnArray,
     NotAnObject,
-    NotStrings,
-    LongKey,
+    NonStringValues,
+    KeyTooLong,
     Missing,
     TooLong,
     TooSmall,
@@ -52,22 +52,22 @@ impl fmt::Display for FieldError {
         match self {
             Self::Syntax => f.write_str("could not parse request body"),
             Self::NotAnObject => f.write_str("json validation error: value is not an object"),
-            Self::Field(name, problem) => write!(f, "json validation error: {name} {}", problem.text()),
+            Self::Field(name, problem) => write!(f, "json validation error: {name} {}", problem.message()),
             Self::Item(name) => write!(f, "json validation error: an item in '{name}' has unexpected value"),
         }
     }
 }
 
-impl Problem {
-    fn text(self) -> &'static str {
+impl FieldProblem {
+    fn message(self) -> &'static str {
         match self {
             Self::NotAString => "is not a string",
             Self::NotANumber => "is not a number",
             Self::NotABoolean => "is not a boolean",
             Self::NotAnArray => "is not an array",
             Self::NotAnObject => "is not an object",
-            Self::NotStrings => "has a value that is not a string",
-            Self::LongKey => "has a name that is too long",
+            Self::NonStringValues => "has a value that is not a string",
+            Self::KeyTooLong => "has a name that is too long",
             Self::Missing => "is missing",
             Self::TooLong => "is too long",
             Self::TooSmall => "is too small",
@@ -80,16 +80,16 @@ impl Problem {
     }
 }
 
-impl From<TextError> for Problem {
+impl From<TextError> for FieldProblem {
     fn from(error: TextError) -> Self {
         match error {
             TextError::TooLong => Self::TooLong,
-            TextError::Pattern => Self::Pattern,
+            TextError::InvalidCharacter => Self::Pattern,
         }
     }
 }
 
-impl From<SecondsError> for Problem {
+impl From<SecondsError> for FieldProblem {
     fn from(error: SecondsError) -> Self {
         match error {
             SecondsError::TooSmall => Self::TooSmall,
@@ -98,7 +98,7 @@ impl From<SecondsError> for Problem {
     }
 }
 
-impl From<ScheduleError> for Problem {
+impl From<ScheduleError> for FieldProblem {
     fn from(error: ScheduleError) -> Self {
         match error {
             ScheduleError::TooLong => Self::TooLong,
@@ -107,7 +107,7 @@ impl From<ScheduleError> for Problem {
     }
 }
 
-impl From<UnknownTimezone> for Problem {
+impl From<UnknownTimezone> for FieldProblem {
     fn from(UnknownTimezone: UnknownTimezone) -> Self {
         Self::Timezone
     }
@@ -117,63 +117,63 @@ impl From<UnknownTimezone> for Problem {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct CheckFields {
     /// The fields it names.
-    pub(crate) edit: Edit,
+    pub(crate) edit: CheckEdit,
     /// On which of them an existing check has to agree to be updated in place of a creation.
-    pub(crate) unique: Vec<UniqueField>,
+    pub(crate) unique_on: Vec<UniqueField>,
 }
 
 impl CheckFields {
     /// Reads all fields. If several are wrong, the error names the first in the order below.
     ///
-    /// `stored` has the settings of the check, or those of a new one. Texts that are over their limits may be sent again as they are
+    /// `from_stored` has the settings of the check, or those of a new one. Texts that are over their limits may be sent again as they are
     /// stored.
-    pub(crate) fn parse(document: &Document, version: Version, stored: &Settings) -> Result<Self, FieldError> {
+    pub(crate) fn parse(document: &RequestDocument, version: ApiVersion, stored: &CheckSettings) -> Result<Self, FieldError> {
         Self::read(document, version, Some(stored))
     }
 
-    /// Reads all fields of a request that makes a check. With `unique` it may change one instead, and only the writer knows which: it
+    /// Reads all fields of a request that makes a check. With `unique_on` it may change one instead, and only the writer knows which: it
     /// refuses texts over their limits if that check has others. See [`Edit::too_long`].
-    pub(crate) fn parse_new(document: &Document, version: Version) -> Result<Self, FieldError> {
-        let fields = Self::parse(document, version, &Settings::default());
+    pub(crate) fn parse_new(document: &RequestDocument, version: ApiVersion) -> Result<Self, FieldError> {
+        let fields = Self::parse(document, version, &CheckSettings::default());
         match fields {
-            Err(FieldError::Field(_, Problem::TooLong)) => {
+            Err(FieldError::Field(_, FieldProblem::TooLong)) => {
                 let of_any_length = Self::read(document, version, None).ok();
-                of_any_length.filter(|fields| !fields.unique.is_empty()).map_or(fields, Ok)
+                of_any_length.filter(|fields| !fields.unique_on.is_empty()).map_or(fields, Ok)
             }
             fields => fields,
         }
     }
 
     /// Without settings, texts may be of any length.
-    fn read(document: &Document, version: Version, stored: Option<&Settings>) -> Result<Self, FieldError> {
+    fn read(document: &RequestDocument, version: ApiVersion, stored: Option<&CheckSettings>) -> Result<Self, FieldError> {
         let desc = |text: &str| match stored {
             Some(stored) if text != stored.desc.as_str() => Description::parse(text),
-            _ => Ok(Description::stored(text)),
+            _ => Ok(Description::from_stored(text)),
         };
         let tags = |text: &str| match stored {
             Some(stored) if text != stored.tags.as_str() => Tags::parse(text),
-            _ => Ok(Tags::stored(text)),
+            _ => Ok(Tags::from_stored(text)),
         };
         let check_name = |text: &str| match stored {
             Some(stored) if text != stored.name.as_str() => Name::parse(text),
-            _ => Ok(Name::stored(text)),
+            _ => Ok(Name::from_stored(text)),
         };
         let slug = |text: &str| match (stored, Slug::parse(text)) {
-            (Some(stored), Err(_)) if text == stored.slug.as_str() => Ok(Slug::stored(text)),
-            (None, Err(TextError::TooLong)) => Ok(Slug::stored(text)),
+            (Some(stored), Err(_)) if text == stored.slug.as_str() => Ok(Slug::from_stored(text)),
+            (None, Err(TextError::TooLong)) => Ok(Slug::from_stored(text)),
             (_, parsed) => parsed,
         };
         // Of the two names that a list of keywords has in the API.
-        let keywords = |name, list: fn(&Settings) -> &Keywords| {
-            document.text(name, |text: &str| match stored {
+        let keywords = |name, list: fn(&CheckSettings) -> &Keywords| {
+            document.parsed_string(name, |text: &str| match stored {
                 Some(stored) if text != list(stored).as_str() => Keywords::parse(text),
-                _ => Ok(Keywords::stored(text)),
+                _ => Ok(Keywords::from_stored(text)),
             })
         };
         // Fields are read in the order in which they stand here: that of the errors.
-        let mut edit = Edit {
-            channels: document.string("channels")?.map(|list| ChannelChoice::parse(&list)),
-            desc: document.text("desc", desc)?,
+        let mut edit = CheckEdit {
+            channels: document.string("channels")?.map(|list| ChannelSelection::parse(&list)),
+            desc: document.parsed_string("desc", desc)?,
             failure_kw: keywords("failure_kw", |settings| &settings.failure_kw)?,
             filter_subject: document.boolean("filter_subject")?,
             filter_body: document.boolean("filter_body")?,
@@ -181,31 +181,31 @@ impl CheckFields {
             filter_default_fail: document.boolean("filter_default_fail")?,
             grace: document.seconds("grace")?,
             manual_resume: document.boolean("manual_resume")?,
-            post_only: document.choice("methods", post_only)?,
-            name: document.text("name", check_name)?,
-            schedule: document.text("schedule", |text| Schedule::parse(text).map(Arc::new))?,
-            slug: document.text("slug", slug)?,
+            post_only: document.choice("methods", parse_post_only)?,
+            name: document.parsed_string("name", check_name)?,
+            schedule: document.parsed_string("schedule", |text| Schedule::parse(text).map(Arc::new))?,
+            slug: document.parsed_string("slug", slug)?,
             start_kw: keywords("start_kw", |settings| &settings.start_kw)?,
             subject: keywords("subject", |settings| &settings.success_kw)?,
             subject_fail: keywords("subject_fail", |settings| &settings.failure_kw)?,
             success_kw: keywords("success_kw", |settings| &settings.success_kw)?,
-            tags: document.text("tags", tags)?,
+            tags: document.parsed_string("tags", tags)?,
             timeout: document.seconds("timeout")?,
-            tz: document.text("tz", Timezone::parse)?,
+            tz: document.parsed_string("tz", Timezone::parse)?,
         };
         let mut unique = document.choices("unique", UniqueField::parse)?;
-        if version < Version::V3 && edit.slug.is_none() {
-            edit.slug = edit.name.as_ref().map(Slug::derived);
+        if version < ApiVersion::V3 && edit.slug.is_none() {
+            edit.slug = edit.name.as_ref().map(Slug::from_name);
             // What was not sent matches no check.
             if unique.contains(&UniqueField::Slug) {
                 unique.clear();
             }
         }
-        Ok(Self { edit, unique })
+        Ok(Self { edit, unique_on: unique })
     }
 }
 
-fn post_only(methods: &str) -> Option<bool> {
+fn parse_post_only(methods: &str) -> Option<bool> {
     match methods {
         "" => Some(false),
         "POST" => Some(true),

@@ -7,60 +7,60 @@ use hyper::Uri;
 use uuid::Uuid;
 
 use super::check_fields::CheckFields;
-use super::etag::List;
-use super::json::{Object, write_array};
-use super::view::{Channels, Members};
-use super::{Call, CheckRef};
+use super::etag::TaggedList;
+use super::json::{JsonObject, write_array};
+use super::view::{ChannelMap, CheckMembers};
+use super::{ApiCall, CheckRef};
 use crate::domain::check::Check;
 use crate::domain::ids::ProjectId;
-use crate::domain::moment::Moment;
 use crate::domain::text::Slug;
+use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
-use crate::engine::command::{CheckNames, Command, CreateCheck, Outcome};
+use crate::engine::command::{CheckUuids, Command, CommandOutcome, CreateCheckRequest};
 use crate::engine::state::State;
-use crate::wire::outgoing::PIECE;
-use crate::wire::reply::{self, Fault, Reply};
+use crate::wire::reply::{self, HttpError, HttpReply};
 use crate::wire::request;
+use crate::wire::response_body::CHUNK_BYTES;
 
 /// About how many bytes a check takes in an answer.
 const CHECK_BYTES: usize = 1024;
 /// Checks of a list that is read and written at once, which takes about a millisecond.
-pub(super) const FEW_CHECKS: usize = 1200;
+pub(super) const MAX_INLINE_CHECKS: usize = 1200;
 /// Tags that a list may be filtered by: each is looked for in every check. See [limits](crate::docs::limits).
-const MOST_TAGS: usize = 20;
+const MAX_TAGS: usize = 20;
 
-pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
+pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     let (handle, project, now) = (call.handle().clone(), call.caller.project, call.now);
-    let filter = Filter::of(&call.head.uri)?;
+    let filter = CheckFilter::from_query(&call.parts.uri)?;
     let looked_at = handle.with_state(|state| state.project(project).map_or(0, |project_state| project_state.checks.len()));
-    let room = call.door.api.listed.take(project, looked_at).await?;
-    let is_short = looked_at <= FEW_CHECKS;
+    let room = call.server.api.list_limit.acquire(project, looked_at).await?;
+    let is_short = looked_at <= MAX_INLINE_CHECKS;
     let (checks, channels, until) = call
-        .door
-        .outgoing
-        .short_or_not(is_short, move || {
+        .server
+        .response_writer
+        .run_if_short(is_short, move || {
             // Copies, so that no ping waits for the answer to be written.
-            let checks = filter.checks(&handle, project, looked_at);
+            let checks = filter.matching_checks(&handle, project, looked_at);
             let until = checks.iter().filter_map(|check| check.state.next_change(&check.settings, now)).min();
             // Read after the checks, so that every channel that they name is there. One that was deleted meanwhile is left out.
-            (checks, handle.with_state(|state| channels(state, project)), until)
+            (checks, handle.with_state(|state| project_channels(state, project)), until)
         })
         .await?;
     let view = call.view();
     // Texts that were stored before their limits may be long.
     let texts: usize = checks.iter().map(|check| check.settings.desc.as_str().len() + check.settings.tags.as_str().len()).sum();
-    let body = if checks.len() + texts / CHECK_BYTES <= FEW_CHECKS {
+    let body = if checks.len() + texts / CHECK_BYTES <= MAX_INLINE_CHECKS {
         let write = move || {
             let _room = &room;
             let mut out = String::with_capacity(CHECK_BYTES * (checks.len() + 1));
-            let mut object = Object::begin(&mut out);
-            object.with("checks", |out| {
-                write_array(out, &checks, |check, out| view.write_check(out, check, Members::Read, &channels, now));
+            let mut object = JsonObject::begin(&mut out);
+            object.member("checks", |out| {
+                write_array(out, &checks, |check, out| view.write_check(out, check, CheckMembers::Read, &channels, now));
             });
             object.end();
             Ok(out)
         };
-        call.door.outgoing.whole(is_short, write).await?
+        call.server.response_writer.write_whole(is_short, write).await?
     } else {
         let (mut checks, mut begun) = (checks.into_iter(), false);
         let write = move |out: &mut String| {
@@ -72,39 +72,39 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
                 if std::mem::replace(&mut begun, true) {
                     out.push(',');
                 }
-                view.write_check(out, &check, Members::Read, &channels, now);
-                if out.len() >= PIECE {
+                view.write_check(out, &check, CheckMembers::Read, &channels, now);
+                if out.len() >= CHUNK_BYTES {
                     return Ok(true);
                 }
             }
             out.push_str("]}");
             Ok(false)
         };
-        call.door.outgoing.clone().pieces(write).await?
+        call.server.response_writer.clone().write_chunked(write).await?
     };
-    Ok(List { body, until })
+    Ok(TaggedList { body, valid_until: until })
 }
 
 /// Which checks a list is to have.
 #[derive(Default, PartialEq)]
-struct Filter {
+struct CheckFilter {
     /// `Some(None)`: a slug that no check can have.
     slug: Option<Option<Slug>>,
     /// A check must have all of these. `None` stands for a tag that no check can have.
     tags: BTreeSet<Option<String>>,
 }
 
-impl Filter {
+impl CheckFilter {
     /// Reads the query. An empty slug filters nothing. Of several slugs the last counts. A check must have every tag.
     ///
     /// # Errors
-    /// More tags than [`MOST_TAGS`], repeated ones included.
-    fn of(uri: &Uri) -> Result<Self, Fault> {
+    /// More tags than [`MAX_TAGS`], repeated ones included.
+    fn from_query(uri: &Uri) -> Result<Self, HttpError> {
         let (mut filter, mut tags) = (Self::default(), 0);
         for (name, value) in request::query(uri) {
             match name.as_deref() {
                 Some("slug") if value.as_deref() == Some("") => filter.slug = None,
-                Some("slug") => filter.slug = Some(value.map(|slug| Slug::stored(&slug))),
+                Some("slug") => filter.slug = Some(value.map(|slug| Slug::from_stored(&slug))),
                 Some("tag") => {
                     tags += 1;
                     filter.tags.insert(value);
@@ -112,11 +112,11 @@ impl Filter {
                 _ => {}
             }
         }
-        if tags > MOST_TAGS { Err(Fault::BadRequest("too many tags".into())) } else { Ok(filter) }
+        if tags > MAX_TAGS { Err(HttpError::BadRequest("too many tags".into())) } else { Ok(filter) }
     }
 
     /// The checks of a project that fit, oldest first. The project has about `count`.
-    fn checks(&self, handle: &Handle, project: ProjectId, count: usize) -> Vec<Check> {
+    fn matching_checks(&self, handle: &Handle, project: ProjectId, count: usize) -> Vec<Check> {
         if *self == Self::default() {
             // A list that grows leaves pieces of memory behind, and copying each check twice takes a tenth of the time of a list.
             return handle.all_checks(project, count);
@@ -129,7 +129,7 @@ impl Filter {
             }
         };
         match &self.slug {
-            None => handle.each_check(project, take),
+            None => handle.for_each_check(project, take),
             Some(None) => {}
             Some(Some(slug)) => {
                 let of_slug: Vec<Check> = handle
@@ -141,67 +141,71 @@ impl Filter {
     }
 }
 
-pub(super) async fn get(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
-    Ok(reply::json(written(call, &call.check(check).await?, Members::Read, call.now)))
+pub(super) async fn get(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpReply, HttpError> {
+    Ok(reply::json(check_json(call, &call.find_check(check).await?, CheckMembers::Read, call.now)))
 }
 
-pub(super) async fn create(mut call: Call<'_>) -> Result<Reply, Fault> {
-    let CheckFields { edit, unique } = call.fields(None).await?;
+pub(super) async fn create(mut call: ApiCall<'_>) -> Result<HttpReply, HttpError> {
+    let CheckFields { edit, unique_on: unique } = call.parse_fields(None).await?;
     let random = call.handle().random();
-    let names = CheckNames { uuid: random.uuid(), badge: random.uuid() };
-    change(&call, Command::CreateCheck(Box::new(CreateCheck { project: call.caller.project, edit, unique, names }))).await
+    let names = CheckUuids { uuid: random.uuid(), badge: random.uuid() };
+    run_check_command(
+        &call,
+        Command::CreateCheck(Box::new(CreateCheckRequest { project: call.caller.project, edit, unique, uuids: names })),
+    )
+    .await
 }
 
-pub(super) async fn update(mut call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    let check = call.check(CheckRef::Uuid(uuid)).await?;
-    let CheckFields { edit, .. } = call.fields(Some(Arc::clone(&check.settings))).await?;
-    change(&call, Command::UpdateCheck(check.id, Box::new(edit))).await
+pub(super) async fn update(mut call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    let check = call.find_check(CheckRef::Uuid(uuid)).await?;
+    let CheckFields { edit, .. } = call.parse_fields(Some(Arc::clone(&check.settings))).await?;
+    run_check_command(&call, Command::UpdateCheck(check.id, Box::new(edit))).await
 }
 
-pub(super) async fn pause(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    change(&call, Command::Pause(call.check(CheckRef::Uuid(uuid)).await?.id)).await
+pub(super) async fn pause(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    run_check_command(&call, Command::PauseCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id)).await
 }
 
-pub(super) async fn resume(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    change(&call, Command::Resume(call.check(CheckRef::Uuid(uuid)).await?.id)).await
+pub(super) async fn resume(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    run_check_command(&call, Command::ResumeCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id)).await
 }
 
-pub(super) async fn delete(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    change(&call, Command::DeleteCheck(call.check(CheckRef::Uuid(uuid)).await?.id)).await
+pub(super) async fn delete(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    run_check_command(&call, Command::DeleteCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id)).await
 }
 
 /// Has a command carried out that leaves a check to show.
-async fn change(call: &Call<'_>, command: Command) -> Result<Reply, Fault> {
+async fn run_check_command(call: &ApiCall<'_>, command: Command) -> Result<HttpReply, HttpError> {
     let outcome = call.handle().call(command).await??;
     let now = call.handle().now();
     match outcome {
-        Outcome::Created(check) => Ok(reply::created_json(written(call, &check, Members::Changed, now))),
-        Outcome::Check(check) => Ok(reply::json(written(call, &check, Members::Changed, now))),
+        CommandOutcome::CheckCreated(check) => Ok(reply::created_json(check_json(call, &check, CheckMembers::Changed, now))),
+        CommandOutcome::Check(check) => Ok(reply::json(check_json(call, &check, CheckMembers::Changed, now))),
         // No command of this file comes to these.
-        Outcome::Pinged
-        | Outcome::PingedNew
-        | Outcome::Project(_)
-        | Outcome::Key(_)
-        | Outcome::User(_)
-        | Outcome::Session(_)
-        | Outcome::Channel(_)
-        | Outcome::Begun(_)
-        | Outcome::Window(_)
-        | Outcome::Assigned(_)
-        | Outcome::Queued(_)
-        | Outcome::Declared(_)
-        | Outcome::Stage(_)
-        | Outcome::Done => Err(Fault::Unavailable),
+        CommandOutcome::Pinged
+        | CommandOutcome::PingedNewCheck
+        | CommandOutcome::Project(_)
+        | CommandOutcome::Key(_)
+        | CommandOutcome::User(_)
+        | CommandOutcome::Session(_)
+        | CommandOutcome::Channel(_)
+        | CommandOutcome::DeliveriesBegun(_)
+        | CommandOutcome::Window(_)
+        | CommandOutcome::ChannelAssigned(_)
+        | CommandOutcome::DeliveryQueued(_)
+        | CommandOutcome::ConfigApplied(_)
+        | CommandOutcome::Import(_)
+        | CommandOutcome::Completed => Err(HttpError::Unavailable),
     }
 }
 
-fn written(call: &Call<'_>, check: &Check, members: Members, now: Moment) -> String {
+fn check_json(call: &ApiCall<'_>, check: &Check, members: CheckMembers, now: Timestamp) -> String {
     let mut out = String::with_capacity(CHECK_BYTES);
-    let channels = call.handle().with_state(|state| channels(state, check.project));
+    let channels = call.handle().with_state(|state| project_channels(state, check.project));
     call.view().write_check(&mut out, check, members, &channels, now);
     out
 }
 
-fn channels(state: &State, project: ProjectId) -> Channels {
+fn project_channels(state: &State, project: ProjectId) -> ChannelMap {
     state.project(project).map(|project_state| project_state.channels.clone()).unwrap_or_default()
 }

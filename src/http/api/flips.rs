@@ -5,29 +5,29 @@ use std::ops::RangeInclusive;
 use hyper::Uri;
 
 use super::view::write_flip;
-use super::{Call, CheckRef};
-use crate::domain::moment::Moment;
-use crate::wire::reply::{self, Fault, Reply};
+use super::{ApiCall, CheckRef};
+use crate::domain::timestamp::Timestamp;
+use crate::wire::reply::{self, HttpError, HttpReply};
 use crate::wire::request;
-use crate::wire::route::Version;
+use crate::wire::route::ApiVersion;
 
 /// UNIX times that a query may name.
-const TIMES: RangeInclusive<i64> = 0..=10_000_000_000;
+const TIMESTAMP_RANGE: RangeInclusive<i64> = 0..=10_000_000_000;
 /// Seconds back from now that a query may name: up to 365 days.
-const SECONDS: RangeInclusive<i64> = 0..=31_536_000;
+const SECONDS_RANGE: RangeInclusive<i64> = 0..=31_536_000;
 
-pub(super) async fn list(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
-    let check = call.check(check).await?;
-    let Window { from, until } = Window::of(&call.head.uri, call.now)?;
+pub(super) async fn list(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpReply, HttpError> {
+    let check = call.find_check(check).await?;
+    let FlipQuery { from, until } = FlipQuery::from_query(&call.parts.uri, call.now)?;
     let handle = call.handle().clone();
-    let (begin, end) = match call.address.version {
+    let (begin, end) = match call.endpoint.version {
         // As Healthchecks answers: clients of these versions look for the member.
-        Version::V1 | Version::V2 => ("{\"flips\":[", "]}"),
-        Version::V3 => ("[", "]"),
+        ApiVersion::V1 | ApiVersion::V2 => ("{\"flips\":[", "]}"),
+        ApiVersion::V3 => ("[", "]"),
     };
     let (mut next, mut before) = (check.state.last_flip, begin);
     let write = move |out: &mut String| {
-        let (flips, older) = handle.some_flips(&check, next, from)?;
+        let (flips, older) = handle.flips_page(&check, next, from)?;
         let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
         for (at, direction) in shown {
             out.push_str(std::mem::replace(&mut before, ","));
@@ -43,39 +43,39 @@ pub(super) async fn list(call: &Call<'_>, check: CheckRef) -> Result<Reply, Faul
         out.push_str(end);
         Ok(false)
     };
-    Ok(reply::json(call.door.outgoing.clone().pieces(write).await?))
+    Ok(reply::json(call.server.response_writer.clone().write_chunked(write).await?))
 }
 
 /// The flips that a query asks for.
-struct Window {
+struct FlipQuery {
     /// Not those before this.
-    from: Moment,
+    from: Timestamp,
     /// Nor those from this on.
-    until: Moment,
+    until: Timestamp,
 }
 
-impl Window {
+impl FlipQuery {
     /// Reads the query. All of its limits hold together. One bad value is an error, whatever the others are.
-    fn of(uri: &Uri, now: Moment) -> Result<Self, Fault> {
+    fn from_query(uri: &Uri, now: Timestamp) -> Result<Self, HttpError> {
         let (mut start, mut end, mut seconds) = (None, None, None);
         for (name, value) in request::query(uri) {
             let value = value.as_deref();
             match name.as_deref() {
-                Some("start") => start = Some(number("start", value, TIMES)?),
-                Some("end") => end = Some(number("end", value, TIMES)?),
-                Some("seconds") if value != Some("") => seconds = Some(number("seconds", value, SECONDS)?),
+                Some("start") => start = Some(parse_number("start", value, TIMESTAMP_RANGE)?),
+                Some("end") => end = Some(parse_number("end", value, TIMESTAMP_RANGE)?),
+                Some("seconds") if value != Some("") => seconds = Some(parse_number("seconds", value, SECONDS_RANGE)?),
                 _ => {}
             }
         }
-        let starts = [start.map(Moment::from_secs), seconds.map(|seconds| now.plus_secs(-seconds))];
-        let from = starts.into_iter().flatten().max().unwrap_or(Moment::from_micros(i64::MIN));
-        Ok(Self { from, until: end.map_or(Moment::from_micros(i64::MAX), Moment::from_secs) })
+        let starts = [start.map(Timestamp::from_secs), seconds.map(|seconds| now.plus_secs(-seconds))];
+        let from = starts.into_iter().flatten().max().unwrap_or(Timestamp::from_micros(i64::MIN));
+        Ok(Self { from, until: end.map_or(Timestamp::from_micros(i64::MAX), Timestamp::from_secs) })
     }
 }
 
 /// A whole number within a range, written with digits alone.
-pub(super) fn number(name: &str, value: Option<&str>, range: RangeInclusive<i64>) -> Result<i64, Fault> {
+pub(super) fn parse_number(name: &str, value: Option<&str>, range: RangeInclusive<i64>) -> Result<i64, HttpError> {
     let digits = value.filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
     let number = digits.and_then(|digits| digits.parse().ok()).filter(|number| range.contains(number));
-    number.ok_or_else(|| Fault::BadRequest(format!("{name} is not a whole number from {} to {}", range.start(), range.end()).into()))
+    number.ok_or_else(|| HttpError::BadRequest(format!("{name} is not a whole number from {} to {}", range.start(), range.end()).into()))
 }

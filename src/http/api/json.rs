@@ -3,12 +3,12 @@
 use std::fmt::{Display, Write as _};
 
 /// An object under way: members are written in the order of the calls.
-pub(crate) struct Object<'a> {
+pub(crate) struct JsonObject<'a> {
     out: &'a mut String,
     empty: bool,
 }
 
-impl<'a> Object<'a> {
+impl<'a> JsonObject<'a> {
     /// Begins an object at the end of a text.
     pub(crate) fn begin(out: &'a mut String) -> Self {
         out.push('{');
@@ -21,7 +21,7 @@ impl<'a> Object<'a> {
     }
 
     /// A member whose value `write` writes. The name is one of ours and needs no escapes.
-    pub(crate) fn with(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
+    pub(crate) fn member(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
         if !std::mem::take(&mut self.empty) {
             self.out.push(',');
         }
@@ -34,34 +34,34 @@ impl<'a> Object<'a> {
 
     /// A text.
     pub(crate) fn text(&mut self, name: &str, value: &str) -> &mut Self {
-        self.with(name, |out| write_text(out, value))
+        self.member(name, |out| write_string(out, value))
     }
 
     /// A text that is known to need no escapes, such as a timestamp or a UUID, written by `write`.
-    pub(crate) fn plain(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
-        self.with(name, |out| {
+    pub(crate) fn unescaped(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
+        self.member(name, |out| {
             out.push('"');
             write(out);
             out.push('"');
         })
     }
 
-    /// Like [`plain`](Self::plain) for a value that there may be, else null.
-    pub(crate) fn plain_or_null<T>(&mut self, name: &str, value: Option<T>, write: impl FnOnce(T, &mut String)) -> &mut Self {
+    /// Like [`unescaped`](Self::plain) for a value that there may be, else null.
+    pub(crate) fn unescaped_or_null<T>(&mut self, name: &str, value: Option<T>, write: impl FnOnce(T, &mut String)) -> &mut Self {
         match value {
-            Some(value) => self.plain(name, |out| write(value, out)),
-            None => self.with(name, |out| out.push_str("null")),
+            Some(value) => self.unescaped(name, |out| write(value, out)),
+            None => self.member(name, |out| out.push_str("null")),
         }
     }
 
     /// A whole number.
     pub(crate) fn number(&mut self, name: &str, value: impl itoa::Integer) -> &mut Self {
-        self.with(name, |out| out.push_str(itoa::Buffer::new().format(value)))
+        self.member(name, |out| out.push_str(itoa::Buffer::new().format(value)))
     }
 
     /// `true` or `false`.
     pub(crate) fn boolean(&mut self, name: &str, value: bool) -> &mut Self {
-        self.with(name, |out| out.push_str(if value { "true" } else { "false" }))
+        self.member(name, |out| out.push_str(if value { "true" } else { "false" }))
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn write_array<T>(out: &mut String, items: impl IntoIterator<Item = T
 }
 
 /// Writes a text between quotation marks, with escapes where JSON wants them (RFC 8259, section 7).
-pub(crate) fn write_text(out: &mut String, text: &str) {
+pub(crate) fn write_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
     // Only ASCII is escaped, so every split lies between characters.
@@ -117,7 +117,7 @@ mod tests {
         fn texts_are_read_back_as_they_were(text in "(?s).{0,40}", ascii in "[\\x00-\\x7f]{0,40}") {
             for text in [text, ascii] {
                 let mut out = String::new();
-                write_text(&mut out, &text);
+                write_string(&mut out, &text);
                 prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
             }
         }
@@ -126,11 +126,11 @@ mod tests {
     #[test]
     fn members_follow_each_other() {
         let mut out = String::new();
-        let mut object = Object::begin(&mut out);
-        object.text("a", "\"").number("b", -1).boolean("c", true).plain_or_null("d", None, write_uuid);
+        let mut object = JsonObject::begin(&mut out);
+        object.text("a", "\"").number("b", -1).boolean("c", true).unescaped_or_null("d", None, write_uuid);
         object
-            .plain_or_null("e", Some(Uuid::nil()), write_uuid)
-            .with("f", |out| write_array(out, [1, 2], |n, out| out.push_str(if n == 1 { "1" } else { "2" })));
+            .unescaped_or_null("e", Some(Uuid::nil()), write_uuid)
+            .member("f", |out| write_array(out, [1, 2], |n, out| out.push_str(if n == 1 { "1" } else { "2" })));
         object.end();
         assert_eq!(out, r#"{"a":"\"","b":-1,"c":true,"d":null,"e":"00000000-0000-0000-0000-000000000000","f":[1,2]}"#);
     }

@@ -1,16 +1,16 @@
 //! `/openapi.json`: what the API takes and answers, for tools that make clients, documentation and tests of it.
 
 use crate::wire::request::BaseUrl;
-use crate::wire::route::{OWN_PATH, Version};
+use crate::wire::route::{ApiVersion, EXTENSION_PATH};
 
-const DESCRIPTION: &str = include_str!("openapi.json");
+const TEMPLATE: &str = include_str!("openapi.json");
 
 /// The description of the API of a service at this address (OpenAPI 3.1.0).
 pub(super) fn description(base_url: &BaseUrl) -> String {
     let quoted = |base: &str, path: &str| serde_json::Value::from(format!("{base}{path}")).to_string();
-    [Version::V3.path(), OWN_PATH]
+    [ApiVersion::V3.path(), EXTENSION_PATH]
         .into_iter()
-        .fold(DESCRIPTION.to_owned(), |description, path| description.replace(&quoted("", path), &quoted(base_url.as_str(), path)))
+        .fold(TEMPLATE.to_owned(), |description, path| description.replace(&quoted("", path), &quoted(base_url.as_str(), path)))
 }
 
 #[cfg(test)]
@@ -19,10 +19,10 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::super::check_fields::{CheckFields, Document, FieldError, Problem};
+    use super::super::check_fields::{CheckFields, FieldError, FieldProblem, RequestDocument};
     use super::*;
-    use crate::domain::check::Settings;
-    use crate::wire::route::{OwnResource, Resource};
+    use crate::domain::check::CheckSettings;
+    use crate::wire::route::{ApiResource, ExtensionResource};
 
     fn described() -> Value {
         let base_url = "https://example.org/sub".parse().unwrap();
@@ -35,16 +35,16 @@ mod tests {
         let server = |path| serde_json::json!([{ "url": format!("https://example.org/sub{path}") }]);
         assert_eq!(described["servers"], server("/api/v3"));
         for (path, item) in described["paths"].as_object().unwrap() {
-            let is_own = OwnResource::ALL.iter().any(|(_, template)| template == path);
-            assert_eq!(item.get("servers"), is_own.then(|| server(OWN_PATH)).as_ref(), "{path}");
+            let is_own = ExtensionResource::ALL.iter().any(|(_, template)| template == path);
+            assert_eq!(item.get("servers"), is_own.then(|| server(EXTENSION_PATH)).as_ref(), "{path}");
         }
     }
 
     #[test]
     fn every_route_is_described_and_nothing_else() {
         let (mut routes, mut operations) = (BTreeSet::from([("/openapi.json".to_owned(), "GET".to_owned())]), BTreeSet::new());
-        let all = Resource::ALL.map(|(resource, template)| (resource.methods(), template));
-        let own = OwnResource::ALL.map(|(resource, template)| (resource.methods(), template));
+        let all = ApiResource::ALL.map(|(resource, template)| (resource.allowed_methods(), template));
+        let own = ExtensionResource::ALL.map(|(resource, template)| (resource.allowed_methods(), template));
         for (methods, template) in all.into_iter().chain(own) {
             // The description says once for all that HEAD goes with GET, and that OPTIONS is answered.
             assert!(methods.ends_with("OPTIONS") && methods.contains("GET") == methods.contains("HEAD"), "{methods}");
@@ -63,10 +63,10 @@ mod tests {
     fn every_field_of_a_request_is_read() {
         for field in described()["components"]["schemas"]["CheckFields"]["properties"].as_object().unwrap().keys() {
             let body = format!("{{\"{field}\": {{}}}}");
-            let read = CheckFields::parse(&Document::parse(body.as_bytes()).unwrap(), Version::V3, &Settings::default());
+            let read = CheckFields::parse(&RequestDocument::parse(body.as_bytes()).unwrap(), ApiVersion::V3, &CheckSettings::default());
             match field.as_str() {
                 "api_key" => assert!(read.is_ok(), "it is read with the key"),
-                "unique" => assert_eq!(read, Err(FieldError::Field("unique", Problem::NotAnArray))),
+                "unique" => assert_eq!(read, Err(FieldError::Field("unique", FieldProblem::NotAnArray))),
                 _ => assert!(matches!(read, Err(FieldError::Field(name, _)) if name == field), "{field}: {read:?}"),
             }
         }

@@ -2,28 +2,28 @@
 
 use uuid::Uuid;
 
-use super::etag::List;
-use super::json::Object;
-use super::{Call, CheckRef};
+use super::etag::TaggedList;
+use super::json::JsonObject;
+use super::{ApiCall, CheckRef};
 use crate::domain::check::Check;
-use crate::wire::reply::{self, Fault, Reply};
+use crate::wire::reply::{self, HttpError, HttpReply};
 
-pub(super) async fn list(call: &Call<'_>, check: Check) -> Result<List, Fault> {
+pub(super) async fn list(call: &ApiCall<'_>, check: Check) -> Result<TaggedList, HttpError> {
     let (handle, view) = (call.handle().clone(), call.view());
-    let body = call.door.outgoing.whole(false, move || {
+    let body = call.server.response_writer.write_whole(false, move || {
         let pings = handle.pings(&check)?;
         let mut body = String::new();
-        let mut object = Object::begin(&mut body);
-        object.with("pings", |out| view.write_pings(out, check.uuid, &pings));
+        let mut object = JsonObject::begin(&mut body);
+        object.member("pings", |out| view.write_pings(out, check.uuid, &pings));
         object.end();
         Ok(body)
     });
-    Ok(List { body: body.await?, until: None })
+    Ok(TaggedList { body: body.await?, valid_until: None })
 }
 
-pub(super) async fn body(call: &Call<'_>, uuid: Uuid, n: u64) -> Result<Reply, Fault> {
-    let check = call.check(CheckRef::Uuid(uuid)).await?;
+pub(super) async fn body(call: &ApiCall<'_>, uuid: Uuid, n: u64) -> Result<HttpReply, HttpError> {
+    let check = call.find_check(CheckRef::Uuid(uuid)).await?;
     let handle = call.handle().clone();
-    let body = call.door.outgoing.whole(false, move || handle.body(&check, n)?.ok_or(Fault::NotFound));
+    let body = call.server.response_writer.write_whole(false, move || handle.body(&check, n)?.ok_or(HttpError::NotFound));
     Ok(reply::content("text/plain", body.await?))
 }

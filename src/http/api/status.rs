@@ -1,8 +1,8 @@
 //! `/status/`: whether the database answers.
 
-use super::Call;
-use crate::wire::reply::{self, Fault, Reply};
+use super::ApiCall;
+use crate::wire::reply::{self, HttpError, HttpReply};
 
-pub(super) async fn probe(call: &Call<'_>) -> Result<Reply, Fault> {
-    if call.door.is_healthy().await { Ok(reply::json(r#"{"status":"ok"}"#)) } else { Err(Fault::ProbeFailed) }
+pub(super) async fn probe(call: &ApiCall<'_>) -> Result<HttpReply, HttpError> {
+    if call.server.is_healthy().await { Ok(reply::json(r#"{"status":"ok"}"#)) } else { Err(HttpError::ProbeFailed) }
 }

@@ -5,57 +5,57 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::json::{Object, write_array, write_display};
-use crate::domain::check::{Check, Run};
-use crate::domain::flip::Direction;
+use super::json::{JsonObject, write_array, write_display};
+use crate::domain::check::{Check, OngoingRun};
+use crate::domain::flip::FlipDirection;
 use crate::domain::ids::{ChannelId, UniqueKey, write_uuid};
-use crate::domain::moment::{MICROS, Moment};
-use crate::domain::ping::{self, Origin, Ping};
+use crate::domain::ping::{self, Ping, PingOrigin};
 use crate::domain::project::Channel;
+use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::wire::request::BaseUrl;
-use crate::wire::route::{Action, BadgePath, Endpoint, Format, PingPath, Resource, Route, States, Version};
+use crate::wire::route::{ApiResource, ApiVersion, BadgeFormat, BadgePath, BadgeStates, Endpoint, PingAction, PingPath, Route};
 
 /// The channels of a project.
-pub(crate) type Channels = BTreeMap<ChannelId, Arc<Channel>>;
+pub(crate) type ChannelMap = BTreeMap<ChannelId, Arc<Channel>>;
 
 /// Whom an answer is written for.
 #[derive(Clone)]
-pub(crate) struct View {
+pub(crate) struct ApiView {
     /// The address of the service.
     pub(crate) base_url: BaseUrl,
     /// The version of the API that was asked.
-    pub(crate) version: Version,
+    pub(crate) version: ApiVersion,
     /// For a read-only key: nothing by which a check could be pinged or changed.
     pub(crate) read_only: bool,
 }
 
 /// Which members of a check are written: see [protocol](crate::docs::protocol).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Members {
+pub(crate) enum CheckMembers {
     /// Those of list and get answers.
     Read,
     /// With `subject` and `subject_fail`: create, update, pause, resume and delete answers.
     Changed,
 }
 
-impl View {
+impl ApiView {
     /// Writes a check as it is at `now`; `channels` are those of its project.
-    pub(crate) fn write_check(&self, out: &mut String, check: &Check, members: Members, channels: &Channels, now: Moment) {
+    pub(crate) fn write_check(&self, out: &mut String, check: &Check, members: CheckMembers, channels: &ChannelMap, now: Timestamp) {
         let (settings, state, filters) = (&*check.settings, &check.state, check.settings.filters);
-        let mut object = Object::begin(out);
+        let mut object = JsonObject::begin(out);
         object.text("name", settings.name.as_str()).text("slug", settings.slug.as_str());
         object.text("tags", settings.tags.as_str()).text("desc", settings.desc.as_str());
         object.number("grace", settings.grace.get()).number("n_pings", state.n_pings);
-        object.text("status", self.status(check, now)).boolean("started", state.run.is_some());
-        object.plain_or_null("last_ping", state.last_ping, Moment::write_seconds);
-        object.plain_or_null("next_ping", state.next_ping(), Moment::write_seconds);
+        object.text("status", self.status_word(check, now)).boolean("started", state.run.is_some());
+        object.unescaped_or_null("last_ping", state.last_ping, Timestamp::write_rfc3339_secs);
+        object.unescaped_or_null("next_ping", state.next_ping(), Timestamp::write_rfc3339_secs);
         if let Some(micros) = state.last_duration {
             // In whole seconds. A clock that was set back during the run gives 0.
-            object.number("last_duration", micros.max(0) / MICROS);
+            object.number("last_duration", micros.max(0) / MICROS_PER_SEC);
         }
         object.boolean("manual_resume", settings.manual_resume);
         object.text("methods", if settings.post_only { "POST" } else { "" });
-        if members == Members::Changed {
+        if members == CheckMembers::Changed {
             let searched = |keywords| if filters.subject { keywords } else { "" };
             object.text("subject", searched(settings.success_kw.as_str()));
             object.text("subject_fail", searched(settings.failure_kw.as_str()));
@@ -64,7 +64,7 @@ impl View {
         object.text("failure_kw", settings.failure_kw.as_str());
         object.boolean("filter_subject", filters.subject).boolean("filter_body", filters.body);
         object.boolean("filter_http_body", filters.http_body).boolean("filter_default_fail", filters.default_fail);
-        self.write_addresses(&mut object, check, channels);
+        self.write_urls(&mut object, check, channels);
         match &settings.schedule {
             None => object.number("timeout", settings.timeout.get()),
             Some(schedule) => object.text("schedule", schedule.text()).text("tz", settings.tz.name()),
@@ -73,72 +73,72 @@ impl View {
     }
 
     /// Writes the URLs of a check and its channels. A read-only key gets the unique key in place of all that tells the UUID.
-    fn write_addresses(&self, object: &mut Object<'_>, check: &Check, channels: &Channels) {
+    fn write_urls(&self, object: &mut JsonObject<'_>, check: &Check, channels: &ChannelMap) {
         self.write_url(
             object,
             "badge_url",
-            &Route::Badge(BadgePath::Check { states: States::Two, badge: check.badge, format: Format::Svg }),
+            &Route::Badge(BadgePath::Check { states: BadgeStates::Two, badge: check.badge, format: BadgeFormat::Svg }),
         );
         if self.read_only {
-            object.plain("unique_key", |out| write_display(UniqueKey::of(check.uuid), out));
+            object.unescaped("unique_key", |out| write_display(UniqueKey::of_check(check.uuid), out));
             return;
         }
-        object.plain("uuid", |out| write_uuid(check.uuid, out));
-        self.write_url(object, "ping_url", &Route::Ping(PingPath::Uuid(check.uuid, Action::Success)));
-        self.write_url(object, "update_url", &self.api(Resource::Check(check.uuid)));
-        self.write_url(object, "pause_url", &self.api(Resource::Pause(check.uuid)));
-        self.write_url(object, "resume_url", &self.api(Resource::Resume(check.uuid)));
-        object.plain("channels", |out| write_channels(out, check, channels));
+        object.unescaped("uuid", |out| write_uuid(check.uuid, out));
+        self.write_url(object, "ping_url", &Route::Ping(PingPath::Uuid(check.uuid, PingAction::Success)));
+        self.write_url(object, "update_url", &self.resource_route(ApiResource::Check(check.uuid)));
+        self.write_url(object, "pause_url", &self.resource_route(ApiResource::Pause(check.uuid)));
+        self.write_url(object, "resume_url", &self.resource_route(ApiResource::Resume(check.uuid)));
+        object.unescaped("channels", |out| write_channels(out, check, channels));
     }
 
-    fn write_url(&self, object: &mut Object<'_>, name: &str, route: &Route) {
-        object.plain(name, |out| {
+    fn write_url(&self, object: &mut JsonObject<'_>, name: &str, route: &Route) {
+        object.unescaped(name, |out| {
             out.push_str(self.base_url.as_str());
             route.write(out);
         });
     }
 
     /// The address of a resource in the version that was asked.
-    fn api(&self, resource: Resource) -> Route {
+    fn resource_route(&self, resource: ApiResource) -> Route {
         Route::Api(Endpoint::new(self.version, resource))
     }
 
     /// The status. Version 1 says `started` of a check that is running and not overdue.
-    fn status(&self, check: &Check, now: Moment) -> &'static str {
-        let overdue = |run: Run| now >= run.start.plus_secs(check.settings.grace.get());
+    fn status_word(&self, check: &Check, now: Timestamp) -> &'static str {
+        let overdue = |run: OngoingRun| now >= run.start.plus_secs(check.settings.grace.get());
         match check.state.run {
-            Some(run) if self.version == Version::V1 && !overdue(run) => "started",
+            Some(run) if self.version == ApiVersion::V1 && !overdue(run) => "started",
             _ => check.state.visible_status(&check.settings, now).name(),
         }
     }
 
     /// Writes pings of a check, given newest first.
     pub(crate) fn write_pings(&self, out: &mut String, check: Uuid, newest_first: &[Ping]) {
-        let pings = newest_first.iter().zip(ping::durations(newest_first));
+        let pings = newest_first.iter().zip(ping::run_durations(newest_first));
         write_array(out, pings, |(ping, duration), out| self.write_ping(out, check, ping, duration));
     }
 
     fn write_ping(&self, out: &mut String, check: Uuid, ping: &Ping, duration: Option<i64>) {
-        let Origin { scheme, method, remote_addr, ua } = &ping.origin;
-        let mut object = Object::begin(out);
-        object.text("type", ping.kind.name()).plain("date", |out| ping.at.write_micros(out)).number("n", ping.n);
-        object.text("scheme", scheme.name()).plain_or_null("remote_addr", *remote_addr, write_display);
-        object.text("method", method.name()).text("ua", ua).plain_or_null("rid", ping.rid, write_uuid);
+        let PingOrigin { scheme, method, remote_addr, user_agent: ua } = &ping.origin;
+        let mut object = JsonObject::begin(out);
+        object.text("type", ping.kind.name()).unescaped("date", |out| ping.at.write_rfc3339_micros(out)).number("n", ping.n);
+        object.text("scheme", scheme.name()).unescaped_or_null("remote_addr", *remote_addr, write_display);
+        object.text("method", method.name()).text("ua", ua).unescaped_or_null("rid", ping.rid, write_uuid);
         if let Some(micros) = duration {
             // Seconds with two decimals.
-            let hundredths = (micros.max(0) + MICROS / 200) / (MICROS / 100);
-            object.with("duration", |out| write_display(format_args!("{}.{:02}", hundredths / 100, hundredths % 100), out));
+            let hundredths = (micros.max(0) + MICROS_PER_SEC / 200) / (MICROS_PER_SEC / 100);
+            object.member("duration", |out| write_display(format_args!("{}.{:02}", hundredths / 100, hundredths % 100), out));
         }
-        object.plain_or_null("body_url", (ping.body_len > 0).then_some(ping.n), |n, out| {
+        object.unescaped_or_null("body_url", (ping.body_len > 0).then_some(ping.n), |n, out| {
             out.push_str(self.base_url.as_str());
-            self.api(Resource::PingBody(check, n)).write(out);
+            self.resource_route(ApiResource::PingBody(check, n)).write(out);
         });
         object.end();
     }
 }
 
 /// Writes the UUIDs of a check's channels, sorted, between commas.
-fn write_channels(out: &mut String, check: &Check, channels: &Channels) {
+fn write_channels(out: &mut String, check: &Check, channels: &ChannelMap) {
     let uuids = check.settings.channels.iter().filter_map(|id| channels.get(id)).map(|channel| channel.uuid);
     // UUIDs sort like their texts.
     let mut uuids: Vec<_> = uuids.collect();
@@ -153,15 +153,18 @@ fn write_channels(out: &mut String, check: &Check, channels: &Channels) {
 
 /// Writes a channel without its settings.
 pub(crate) fn write_channel(out: &mut String, channel: &Channel) {
-    let mut object = Object::begin(out);
-    object.plain("id", |out| write_uuid(channel.uuid, out)).text("name", channel.name.as_str()).text("kind", channel.settings.kind().name);
+    let mut object = JsonObject::begin(out);
+    object
+        .unescaped("id", |out| write_uuid(channel.uuid, out))
+        .text("name", channel.name.as_str())
+        .text("kind", channel.settings.kind().name);
     object.end();
 }
 
 /// Writes a flip that goes up or down.
-pub(crate) fn write_flip(out: &mut String, at: Moment, direction: Direction) {
-    let mut object = Object::begin(out);
-    object.plain("timestamp", |out| at.write_seconds(out)).number("up", u8::from(direction == Direction::Up));
+pub(crate) fn write_flip(out: &mut String, at: Timestamp, direction: FlipDirection) {
+    let mut object = JsonObject::begin(out);
+    object.unescaped("timestamp", |out| at.write_rfc3339_secs(out)).number("up", u8::from(direction == FlipDirection::Up));
     object.end();
 }
 

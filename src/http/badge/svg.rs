@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::width;
+use super::text_width;
 
 /// The size of the text in pixels.
 const TEXT_SIZE: u32 = 11;
@@ -11,17 +11,17 @@ const TEXT_SIZE: u32 = 11;
 const PADDING: u32 = 6;
 
 /// Characters of a label that are shown: as many as a check's name may have, so that only tags are ever cut.
-const LONGEST_LABEL: usize = 100;
+const MAX_LABEL_CHARS: usize = 100;
 
 /// Draws a badge as one SVG document, without identifiers, so that several can stand in one HTML page.
 pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
-    let title = escaped(&format!("{label}: {status}"));
-    let label = shortened(label);
-    let (label_width, status_width) = (width::pixels(&label, TEXT_SIZE), width::pixels(status, TEXT_SIZE));
+    let title = escape_xml(&format!("{label}: {status}"));
+    let label = truncate_label(label);
+    let (label_width, status_width) = (text_width::width_in_pixels(&label, TEXT_SIZE), text_width::width_in_pixels(status, TEXT_SIZE));
     let middle = label_width + 2 * PADDING;
     let width = middle + status_width + 2 * PADDING;
-    let label = text(&label, f64::from(middle) / 2.0, label_width);
-    let status = text(status, f64::from(middle + width) / 2.0, status_width);
+    let label = text_element(&label, f64::from(middle) / 2.0, label_width);
+    let status = text_element(status, f64::from(middle + width) / 2.0, status_width);
     let inner = width - 3;
     format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" viewBox="0 0 {width} 20" role="img">
@@ -38,23 +38,23 @@ pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
     )
 }
 
-/// A text around `centre`, above its own shadow, made to fit `width` whatever font the reader has.
-fn text(text: &str, centre: f64, width: u32) -> String {
-    let text = escaped(text);
+/// A text around `centre`, above its own shadow, made to fit `text_width` whatever font the reader has.
+fn text_element(text: &str, centre: f64, width: u32) -> String {
+    let text = escape_xml(text);
     let place = format!(r#"x="{centre}" textLength="{width}" lengthAdjust="spacingAndGlyphs""#);
     format!(r##"<text {place} y="15" fill="#010101" fill-opacity=".3">{text}</text><text {place} y="14">{text}</text>"##)
 }
 
-fn shortened(label: &str) -> Cow<'_, str> {
-    match label.char_indices().nth(LONGEST_LABEL) {
+fn truncate_label(label: &str) -> Cow<'_, str> {
+    match label.char_indices().nth(MAX_LABEL_CHARS) {
         None => label.into(),
-        Some(_) => label.chars().take(LONGEST_LABEL - 1).chain(['…']).collect::<String>().into(),
+        Some(_) => label.chars().take(MAX_LABEL_CHARS - 1).chain(['…']).collect::<String>().into(),
     }
 }
 
-/// `text` as content of an element. White space becomes a space, and what XML 1.0 does not admit at all (section 2.2), or only
+/// `text_element` as content of an element. White space becomes a space, and what XML 1.0 does not admit at all (section 2.2), or only
 /// discourages, the replacement character.
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

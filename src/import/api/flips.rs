@@ -2,11 +2,11 @@
 
 use serde_json::{Value as Json, json};
 
-use super::rows::Seen;
+use super::dumpdata_rows::CheckLogSummary;
 
 /// A flip as it is listed.
-struct Listed {
-    at: Json,
+struct ListedFlip {
+    timestamp: Json,
     secs: i64,
     is_up: bool,
 }
@@ -18,7 +18,7 @@ struct Listed {
 ///
 /// # Errors
 /// When the answer is no such list, or an entry has no time.
-pub(super) fn flips(answer: &Json, check: &Json, owner: u64, seen: &mut Seen) -> Result<Vec<Json>, String> {
+pub(super) fn flip_rows(answer: &Json, check: &Json, owner: u64, seen: &mut CheckLogSummary) -> Result<Vec<Json>, String> {
     let (list, has_all) = match answer.get("flips") {
         Some(list) => (list, true),
         None => (answer, false),
@@ -27,15 +27,16 @@ pub(super) fn flips(answer: &Json, check: &Json, owner: u64, seen: &mut Seen) ->
     let mut listed = Vec::with_capacity(list.len());
     for flip in list.iter().rev() {
         let at = flip.get("timestamp").cloned().unwrap_or_default();
-        let secs = seen.note(&at)?.secs();
+        let secs = seen.record_time(&at)?.secs();
         let is_up = match flip.get("up").and_then(Json::as_u64) {
             Some(1) => true,
             Some(0) => false,
             _ => return Err("a flip goes neither up nor down".into()),
         };
-        listed.push(Listed { at, secs, is_up });
+        listed.push(ListedFlip { timestamp: at, secs, is_up });
     }
-    let statuses = if has_all { statuses(&listed, check, seen) } else { listed.iter().map(|flip| plain(flip.is_up)).collect() };
+    let statuses =
+        if has_all { infer_statuses(&listed, check, seen) } else { listed.iter().map(|flip| status_after(flip.is_up)).collect() };
     let mut before = None;
     let mut rows = Vec::with_capacity(listed.len());
     for (flip, (status, guessed)) in listed.into_iter().zip(statuses) {
@@ -45,10 +46,10 @@ pub(super) fn flips(answer: &Json, check: &Json, owner: u64, seen: &mut Seen) ->
             (true, false) => "down",
         };
         let old = before.replace(status).unwrap_or(first);
-        let reason = if status == "down" && seen.failures.contains(&flip.secs) { "fail" } else { "" };
+        let reason = if status == "down" && seen.failure_secs.contains(&flip.secs) { "fail" } else { "" };
         // People were notified there, if anybody was to be.
         rows.push(json!({
-            "owner": owner, "created": flip.at, "processed": flip.at, "old_status": old, "new_status": status, "reason": reason,
+            "owner": owner, "created": flip.timestamp, "processed": flip.timestamp, "old_status": old, "new_status": status, "reason": reason,
             "guessed": guessed,
         }));
     }
@@ -56,22 +57,22 @@ pub(super) fn flips(answer: &Json, check: &Json, owner: u64, seen: &mut Seen) ->
     Ok(rows)
 }
 
-fn plain(is_up: bool) -> (&'static str, bool) {
+fn status_after(is_up: bool) -> (&'static str, bool) {
     (if is_up { "up" } else { "down" }, false)
 }
 
 /// Returns the status after each flip, and whether it is a guess. Down, paused and new look the same: a check cannot go from down to down,
 /// so several in a row are pauses and resumes but for one whose cause is in the log.
-fn statuses(listed: &[Listed], check: &Json, seen: &Seen) -> Vec<(&'static str, bool)> {
+fn infer_statuses(listed: &[ListedFlip], check: &Json, seen: &CheckLogSummary) -> Vec<(&'static str, bool)> {
     let number = |name: &str| check.get(name).and_then(Json::as_i64);
     let (timeout, grace) = (number("timeout"), number("grace"));
     let before = |secs: i64, length: Option<i64>| length.and_then(|length| secs.checked_sub(length));
     let is_overdue = |secs: i64| {
         let allowed = timeout.zip(grace).and_then(|(timeout, grace)| timeout.checked_add(grace));
-        before(secs, allowed).is_some_and(|end| seen.ends.contains(&end))
-            || before(secs, grace).is_some_and(|start| seen.starts.contains(&start))
+        before(secs, allowed).is_some_and(|end| seen.end_secs.contains(&end))
+            || before(secs, grace).is_some_and(|start| seen.start_secs.contains(&start))
     };
-    let is_down = |flip: &Listed| seen.failures.contains(&flip.secs) || is_overdue(flip.secs);
+    let is_down = |flip: &ListedFlip| seen.failure_secs.contains(&flip.secs) || is_overdue(flip.secs);
     let last = check.get("status").and_then(Json::as_str);
     let mut statuses = Vec::with_capacity(listed.len());
     for run in listed.chunk_by(|one, next| one.is_up == next.is_up) {
@@ -122,11 +123,11 @@ mod tests {
     fn read(ups: &[u8], status: &str, failures: &[i64]) -> Vec<String> {
         let at = |place: usize| format!("2026-11-01T00:{place:02}:00+00:00");
         let list: Vec<_> = ups.iter().enumerate().map(|(place, up)| json!({ "timestamp": at(place), "up": up })).rev().collect();
-        let mut seen = Seen::default();
-        let start = seen.note(&at(0).into()).unwrap().secs();
-        seen.failures.extend(failures.iter().map(|minute| start + minute * 60));
+        let mut seen = CheckLogSummary::default();
+        let start = seen.record_time(&at(0).into()).unwrap().secs();
+        seen.failure_secs.extend(failures.iter().map(|minute| start + minute * 60));
         let check = json!({ "status": status, "timeout": 86_400, "grace": 3_600 });
-        let rows = flips(&json!({ "flips": list }), &check, 1, &mut seen).unwrap();
+        let rows = flip_rows(&json!({ "flips": list }), &check, 1, &mut seen).unwrap();
         let word = |row: &Json, name: &str| row[name].as_str().unwrap().to_owned();
         let rows = rows.iter().map(|row| {
             let guess = if row["guessed"] == true { "?" } else { "" };
@@ -159,13 +160,13 @@ mod tests {
 
     #[test]
     fn a_deadline_that_passed_is_a_downtime() {
-        let (mut seen, check) = (Seen::default(), json!({ "status": "up", "timeout": 60, "grace": 60 }));
-        let first = seen.note(&"2026-11-01T00:00:30+00:00".into()).unwrap().secs();
-        seen.ends.insert(first);
+        let (mut seen, check) = (CheckLogSummary::default(), json!({ "status": "up", "timeout": 60, "grace": 60 }));
+        let first = seen.record_time(&"2026-11-01T00:00:30+00:00".into()).unwrap().secs();
+        seen.end_secs.insert(first);
         let times = ["00:09:00", "00:08:00", "00:02:30", "00:00:30"];
         let list: Vec<_> =
             times.iter().zip([1, 0, 0, 1]).map(|(time, up)| json!({ "timestamp": format!("2026-11-01T{time}+00:00"), "up": up })).collect();
-        let rows = flips(&json!({ "flips": list }), &check, 1, &mut seen).unwrap();
+        let rows = flip_rows(&json!({ "flips": list }), &check, 1, &mut seen).unwrap();
         let words: Vec<_> = rows.iter().map(|row| row["new_status"].as_str().unwrap()).collect();
         assert_eq!(words, ["up", "down", "paused", "up"]);
     }
@@ -173,8 +174,8 @@ mod tests {
     #[test]
     fn an_array_holds_what_it_says() {
         let list = json!([{ "timestamp": "2026-11-01T00:01:00+00:00", "up": 0 }, { "timestamp": "2026-11-01T00:00:00+00:00", "up": 1 }]);
-        let mut seen = Seen::default();
-        let rows = flips(&list, &json!({ "status": "paused" }), 1, &mut seen).unwrap();
+        let mut seen = CheckLogSummary::default();
+        let rows = flip_rows(&list, &json!({ "status": "paused" }), 1, &mut seen).unwrap();
         assert_eq!((&rows[0]["old_status"], &rows[1]["new_status"], seen.status), (&json!("down"), &json!("down"), Some("down")));
         for (answer, part) in [
             (json!({ "flips": 1 }), "no list"),
@@ -182,7 +183,7 @@ mod tests {
             (json!([{ "timestamp": "2026-11-01T00:00:00+00:00", "up": 2 }]), "neither"),
             (json!({ "flips": [{ "up": 1 }] }), "no time"),
         ] {
-            assert!(flips(&answer, &json!({}), 1, &mut Seen::default()).unwrap_err().contains(part));
+            assert!(flip_rows(&answer, &json!({}), 1, &mut CheckLogSummary::default()).unwrap_err().contains(part));
         }
     }
 }

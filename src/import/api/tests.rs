@@ -1,9 +1,9 @@
-use super::super::report::Report;
+use super::super::report::ImportReport;
 use super::super::tests::options;
-use super::super::{Chosen, Imported, Options, look};
+use super::super::{ImportContents, ImportOptions, ProjectSelection, dry_run};
 use super::*;
-use crate::domain::imported::{ImportedSecret, ImportedSettings};
-use crate::domain::project::{KeyHash, Secret};
+use crate::domain::import_contents::{ImportedKeySecret, ImportedSettings};
+use crate::domain::project::{KeyHash, KeySecret};
 use crate::domain::status::Status;
 use serde_json::json;
 
@@ -12,9 +12,16 @@ const UUID: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 const BADGE: &str = "7f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 const CHANNEL: &str = "8f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 
-fn api() -> Api {
+fn api() -> ApiSource {
     let project = ProjectName::parse("Home").unwrap();
-    Api { url: "https://hc.example.org".into(), key: KEY.into(), read_only_key: None, ping_key: None, project, logs: Logs::All }
+    ApiSource {
+        url: "https://hc.example.org".into(),
+        key: KEY.into(),
+        read_only_key: None,
+        ping_key: None,
+        project,
+        logs: PingLogSelection::All,
+    }
 }
 
 /// A check as the API shows it, with other members.
@@ -31,25 +38,25 @@ fn shown(more: &Json) -> Json {
 }
 
 /// What becomes of such a check with this log.
-fn read(check: &Json, flips: &Json, pings: &[Json]) -> Result<Imported, String> {
-    let (dump, mut seen) = (DumpFile::new(&Random::System)?, Seen::default());
+fn read(check: &Json, flips: &Json, pings: &[Json]) -> Result<ImportContents, String> {
+    let (dump, mut seen) = (DumpFile::new(&Random::System)?, CheckLogSummary::default());
     for ping in pings {
-        dump.put("api.ping", 1, &rows::ping(1, ping, Some(b"body".to_vec()), &mut seen)?)?;
+        dump.write_object("api.ping", 1, &dumpdata_rows::ping_row(1, ping, Some(b"body".to_vec()), &mut seen)?)?;
     }
-    for (at, fields) in flips::flips(flips, check, 1, &mut seen)?.iter().enumerate() {
-        dump.put("api.flip", number(at), fields)?;
+    for (at, fields) in flips::flip_rows(flips, check, 1, &mut seen)?.iter().enumerate() {
+        dump.write_object("api.flip", row_id(at), fields)?;
     }
     let badges = json!({ "badges": { "*": { "svg": "https://hc.example.org/badge/bk-1/AAAAAAAA-2.svg" } } });
-    for (model, fields) in rows::project(&api(), Some(&badges), seen.pings)? {
-        dump.put(model, 1, &fields)?;
+    for (model, fields) in dumpdata_rows::project_rows(&api(), Some(&badges), seen.ping_count)? {
+        dump.write_object(model, 1, &fields)?;
     }
-    let now = Moment::from_secs(1_717_250_000);
-    dump.put("api.check", 1, &rows::check(check, &seen, seen.oldest.unwrap_or(now))?)?;
+    let now = Timestamp::from_secs(1_717_250_000);
+    dump.write_object("api.check", 1, &dumpdata_rows::check_row(check, &seen, seen.oldest.unwrap_or(now))?)?;
     let channel = json!({ "id": CHANNEL, "name": "hook", "kind": "webhook" });
-    dump.put("api.channel", 1, &rows::channel(&channel, std::slice::from_ref(check), now)?)?;
-    let mut source = dump.end("https://hc.example.org".into())?;
-    let options = Options { projects: vec![Chosen { old: "Home".into(), new: None }], ..options() };
-    let looked: Result<(Imported, Report), _> = look(&mut source, &options, now, &mut |_| {});
+    dump.write_object("api.channel", 1, &dumpdata_rows::channel_row(&channel, std::slice::from_ref(check), now)?)?;
+    let mut source = dump.into_source("https://hc.example.org".into())?;
+    let options = ImportOptions { projects: vec![ProjectSelection { source_name: "Home".into(), new_name: None }], ..options() };
+    let looked: Result<(ImportContents, ImportReport), _> = dry_run(&mut source, &options, now, &mut |_| {});
     looked.map(|(imported, _)| imported).map_err(|error| error.to_string())
 }
 
@@ -68,20 +75,20 @@ fn what_the_api_shows_becomes_what_a_file_would() {
     let flips = json!([{ "timestamp": "2024-06-01T12:00:05+00:00", "up": 1 }, { "timestamp": "2024-06-01T11:00:00+00:00", "up": 0 }]);
     let imported = read(&shown(&json!({})), &flips, &pings).unwrap();
     let project = &imported.projects[0];
-    assert_eq!((project.name.as_str(), &*project.badge_key, project.old_badge), ("Home", "bk-1", None));
-    assert_eq!(project.keys[0].secret, ImportedSecret::Own(Secret::ReadWrite(KeyHash::of(KEY.as_bytes()))));
+    assert_eq!((project.name.as_str(), &*project.badge_key, project.legacy_badge), ("Home", "bk-1", None));
+    assert_eq!(project.keys[0].secret, ImportedKeySecret::Native(KeySecret::ReadWrite(KeyHash::of_key(KEY.as_bytes()))));
     let check = &project.checks[0];
     assert_eq!((check.uuid.to_string(), check.badge.unwrap().to_string()), (UUID.into(), BADGE.into()));
     let (settings, state) = (&check.settings, &check.state);
     assert_eq!((settings.timeout.get(), settings.grace.get(), settings.tags.as_str()), (3600, 600, "prod db"));
     assert!(settings.manual_resume && settings.post_only && settings.filters.default_fail && settings.schedule.is_none());
     assert_eq!((state.status, state.n_pings, state.last_duration), (Status::Up, 3, Some(7_000_000)));
-    let micros = |text: &str| crate::import::rows::moment(text).unwrap();
+    let micros = |text: &str| crate::import::source_row::parse_timestamp(text).unwrap();
     assert_eq!(state.last_ping, Some(micros("2024-06-01T12:00:05.250000Z")), "to the microsecond, as its log has it");
     assert_eq!(state.run.map(|run| run.start), Some(micros("2024-06-01T12:01:00.000001Z")));
     assert_eq!(state.changed, micros("2024-06-01T12:00:05Z"));
     assert_eq!(check.channels.first().map(Uuid::to_string).as_deref(), Some(CHANNEL));
-    let ImportedSettings::Incomplete { lacks, .. } = &project.channels[0].settings else { panic!("nothing is known of it") };
+    let ImportedSettings::Incomplete { missing: lacks, .. } = &project.channels[0].settings else { panic!("nothing is known of it") };
     assert!(lacks.contains(&"down-url"), "{lacks:?}");
 }
 
@@ -100,21 +107,21 @@ fn schedules_are_of_the_kind_that_they_are() {
 #[test]
 fn a_project_has_the_same_uuid_whenever_it_is_read() {
     let badges = |key: &str| json!({ "badges": { "*": { "svg": format!("https://h/sub/badge/{key}/AAAAAAAA-2.svg") } } });
-    let uuid = |key: &str| rows::project(&api(), Some(&badges(key)), 5).unwrap()[0].1["code"].clone();
+    let uuid = |key: &str| dumpdata_rows::project_rows(&api(), Some(&badges(key)), 5).unwrap()[0].1["code"].clone();
     assert_eq!(uuid("bk-1"), uuid("bk-1"));
     assert_ne!(uuid("bk-1"), uuid("bk-2"));
-    let unknown = || rows::project(&api(), None, 5).unwrap()[0].1["code"].clone();
+    let unknown = || dumpdata_rows::project_rows(&api(), None, 5).unwrap()[0].1["code"].clone();
     assert_eq!(unknown(), unknown());
-    let limit = |pings: u64| rows::project(&api(), Some(&badges("b")), pings).unwrap()[1].1["ping_log_limit"].clone();
+    let limit = |pings: u64| dumpdata_rows::project_rows(&api(), Some(&badges("b")), pings).unwrap()[1].1["ping_log_limit"].clone();
     assert_eq!((limit(0), limit(1000)), (100.into(), 1000.into()));
 }
 
 #[test]
 fn what_makes_no_sense_is_told() {
     for (wrong, part) in [
-        (rows::list(&json!({ "checks": 1 }), "checks").unwrap_err(), "no list of checks"),
-        (rows::uuid(&json!({ "unique_key": "x" })).unwrap_err(), "give a key that may write"),
-        (rows::project(&api(), Some(&json!({ "badges": {} })), 0).unwrap_err(), "no badge of the whole project"),
+        (dumpdata_rows::list_items(&json!({ "checks": 1 }), "checks").unwrap_err(), "no list of checks"),
+        (dumpdata_rows::check_uuid(&json!({ "unique_key": "x" })).unwrap_err(), "give a key that may write"),
+        (dumpdata_rows::project_rows(&api(), Some(&json!({ "badges": {} })), 0).unwrap_err(), "no badge of the whole project"),
         (read(&shown(&json!({ "grace": "x" })), &json!([]), &[]).unwrap_err(), "grace is not a length of time"),
     ] {
         assert!(wrong.contains(part), "{wrong}");

@@ -1,12 +1,12 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::tests::{Everything, row};
+use super::super::tests::{RowCollector, row};
 use super::*;
 
-fn read_all(text: &[u8]) -> Result<Vec<Row>, String> {
-    let mut everything = Everything::default();
-    read(text, &mut everything).map(|()| everything.rows)
+fn read_all(text: &[u8]) -> Result<Vec<SourceRow>, String> {
+    let mut everything = RowCollector::default();
+    read_dump(text, &mut everything).map(|()| everything.rows)
 }
 
 #[test]
@@ -16,22 +16,22 @@ fn objects_become_rows_with_the_columns_of_a_database() {
         { "model": "api.check", "pk": 7, "fields": { "name": "a", "project": 3, "manual_resume": true, "last_ping": null, "x": [1], "y": 1.5 } },
         { "model": "api.channel", "pk": 2, "fields": { "kind": "email", "checks": [7, 8] } },
     ]);
-    let (int, text_of) = (Value::Integer, |text: &str| Value::Text(text.into()));
+    let (int, text_of) = (SourceValue::Integer, |text: &str| SourceValue::Text(text.into()));
     let wanted = [
         row(
-            Table::Check,
+            SourceTable::Check,
             &["id", "last_ping", "manual_resume", "name", "project_id", "x", "y"],
-            vec![int(7), Value::Null, Value::Flag(true), text_of("a"), int(3), Value::Other, Value::Other],
+            vec![int(7), SourceValue::Null, SourceValue::Bool(true), text_of("a"), int(3), SourceValue::Other, SourceValue::Other],
         ),
-        row(Table::Channel, &["id", "kind"], vec![int(2), text_of("email")]),
-        row(Table::Assignment, &["channel_id", "check_id"], vec![int(2), int(7)]),
-        row(Table::Assignment, &["channel_id", "check_id"], vec![int(2), int(8)]),
+        row(SourceTable::Channel, &["id", "kind"], vec![int(2), text_of("email")]),
+        row(SourceTable::Assignment, &["channel_id", "check_id"], vec![int(2), int(7)]),
+        row(SourceTable::Assignment, &["channel_id", "check_id"], vec![int(2), int(8)]),
     ];
     let pretty = serde_json::to_string_pretty(&text).unwrap();
     assert_eq!(read_all(text.to_string().as_bytes()).unwrap(), wanted);
     assert_eq!(read_all(format!("\n{pretty}\n").as_bytes()).unwrap(), wanted);
-    let mut first = Everything { most: 1, ..Everything::default() };
-    assert_eq!(read(pretty.as_bytes(), &mut first), Ok(()));
+    let mut first = RowCollector { most: 1, ..RowCollector::default() };
+    assert_eq!(read_dump(pretty.as_bytes(), &mut first), Ok(()));
     assert_eq!(first.rows, wanted[..1], "nothing is read that is no longer wanted");
 }
 
@@ -54,7 +54,7 @@ fn what_is_no_such_array_is_refused_with_its_place() {
         assert!(problem.contains(part), "{text}: {problem:?} has no {part:?}");
     }
     let long = std::io::Cursor::new("[{\"model\": \"api.ping\", \"fields\": {\"a\": \"").chain(std::io::repeat(b'x'));
-    assert!(read(long, &mut Everything::default()).unwrap_err().contains("an object of more than 64 MiB"));
+    assert!(read_dump(long, &mut RowCollector::default()).unwrap_err().contains("an object of more than 64 MiB"));
     let quoted = read_all(format!("[{:?}]", "x".repeat(1 << 20)).as_bytes()).unwrap_err();
     assert!(quoted.starts_with("byte 2: invalid type: string \"xxx") && quoted.len() < 300, "{quoted}");
     let deep = format!("[{{\"model\": \"api.ping\", \"fields\": {{\"a\": {}", "[".repeat(100_000));
@@ -63,9 +63,9 @@ fn what_is_no_such_array_is_refused_with_its_place() {
 
 #[test]
 fn objects_may_lie_across_what_is_held() {
-    let sizes: Vec<_> = (0..2000).chain([HELD - 60, HELD, 3 * HELD, 7]).collect();
+    let sizes: Vec<_> = (0..2000).chain([BUFFER_BYTES - 60, BUFFER_BYTES, 3 * BUFFER_BYTES, 7]).collect();
     let objects: Vec<_> = sizes.iter().map(|size| json!({ "model": "api.ping", "fields": { "ua": "x".repeat(*size) } })).collect();
-    let text = |size: &usize| row(Table::Ping, &["id", "ua"], vec![Value::Null, Value::Text("x".repeat(*size))]);
+    let text = |size: &usize| row(SourceTable::Ping, &["id", "ua"], vec![SourceValue::Null, SourceValue::Text("x".repeat(*size))]);
     assert!(read_all(json!(objects).to_string().as_bytes()) == Ok(sizes.iter().map(text).collect()));
 }
 
@@ -73,11 +73,18 @@ fn objects_may_lie_across_what_is_held() {
 fn what_is_held_may_end_anywhere_within_an_object() {
     let other = r#"{"model":"a.b","pk":-12.5e-1,"x":[-1,1.5,2e-05,true,null],"fields":{"n":-3.25E+7}}"#;
     let ours = r#"{"model":"api.ping","pk":-12,"fields":{"a":-1,"b":1.5e-05,"c":true,"d":null,"e":"\ud83d\ude00ü"}}"#;
-    let wanted = vec![Value::Integer(-12), Value::Integer(-1), Value::Other, Value::Flag(true), Value::Null, Value::Text("😀ü".into())];
-    let wanted = [row(Table::Ping, &["id", "a", "b", "c", "d", "e"], wanted)];
+    let wanted = vec![
+        SourceValue::Integer(-12),
+        SourceValue::Integer(-1),
+        SourceValue::Other,
+        SourceValue::Bool(true),
+        SourceValue::Null,
+        SourceValue::Text("😀ü".into()),
+    ];
+    let wanted = [row(SourceTable::Ping, &["id", "a", "b", "c", "d", "e"], wanted)];
     let objects = format!("{other},{ours}");
     for held in 0..=objects.len() {
-        let text = format!("[{}{objects}]", " ".repeat(HELD - 1 - held));
+        let text = format!("[{}{objects}]", " ".repeat(BUFFER_BYTES - 1 - held));
         assert_eq!(read_all(text.as_bytes()).as_deref(), Ok(&wanted[..]), "{held}");
     }
 }
@@ -85,8 +92,8 @@ fn what_is_held_may_end_anywhere_within_an_object() {
 #[test]
 fn an_object_has_as_many_bytes_as_a_row_may_have() {
     let before = r#"[{"model":"api.x","fields":""#;
-    for (spaces, more, is_read) in [(0, 0, true), (0, 1, false), (HELD - 7, 0, true), (HELD - 7, 1, false)] {
-        let body = "x".repeat(LONGEST_ROW - (before.len() - 1) - 2 + more);
+    for (spaces, more, is_read) in [(0, 0, true), (0, 1, false), (BUFFER_BYTES - 7, 0, true), (BUFFER_BYTES - 7, 1, false)] {
+        let body = "x".repeat(MAX_ROW_BYTES - (before.len() - 1) - 2 + more);
         let text = format!("{}{before}{body}\"}}]", " ".repeat(spaces));
         assert_eq!(read_all(text.as_bytes()).is_ok(), is_read, "{spaces} {more}");
     }
@@ -96,7 +103,7 @@ proptest! {
     #[test]
     fn any_texts_come_back(texts in prop::collection::vec(any::<String>(), 0..8)) {
         let objects: Vec<_> = texts.iter().map(|text| json!({ "model": "api.ping", "pk": 1, "fields": { "ua": text } })).collect();
-        let wanted = texts.iter().map(|text| row(Table::Ping, &["id", "ua"], vec![Value::Integer(1), Value::Text(text.clone())]));
+        let wanted = texts.iter().map(|text| row(SourceTable::Ping, &["id", "ua"], vec![SourceValue::Integer(1), SourceValue::Text(text.clone())]));
         prop_assert_eq!(read_all(json!(objects).to_string().as_bytes()), Ok(wanted.collect()));
     }
 

@@ -3,20 +3,20 @@
 use serde_json::Value as Json;
 use uuid::Uuid;
 
-use super::convert;
+use super::value_conversion;
 use crate::domain::alert::ChannelHealth;
-use crate::domain::channel::{ChannelKind, ChannelSettings, Form, GivenSettings, Maker, Need};
-use crate::domain::imported::{ImportedChannel, ImportedSettings};
-use crate::domain::moment::Moment;
+use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, Requirement, SettingsAuthor, SettingsUpdate};
+use crate::domain::import_contents::{ImportedChannel, ImportedSettings};
 use crate::domain::project::ChannelName;
-use crate::import::environment::Environment;
-use crate::import::rows::{Complaint, Row};
+use crate::domain::timestamp::Timestamp;
+use crate::import::environment::ServerEnvironment;
+use crate::import::source_row::{RowError, SourceRow};
 
 /// What becomes of a channel.
 #[derive(Debug)]
-pub(super) enum Made {
+pub(super) enum ConvertedChannel {
     /// It comes along.
-    Channel {
+    Imported {
         /// The channel.
         channel: ImportedChannel,
         /// What was changed of it without a loss.
@@ -31,75 +31,78 @@ pub(super) enum Made {
         /// Its kind there.
         kind: String,
         /// Why.
-        why: String,
+        reason: String,
     },
 }
 
 /// Characters of a reason why a channel is disabled.
-const LONGEST_REASON: usize = 300;
+const MAX_REASON_CHARS: usize = 300;
 
 /// Settings as they are put together.
-struct Given<'a> {
+struct ChannelSettingsBuilder<'a> {
     kind: &'static ChannelKind,
     /// The text as it stands there.
-    text: &'a str,
+    source_text: &'a str,
     /// The same as JSON; `Null`: it is none.
     json: Json,
-    environment: &'a Environment,
+    environment: &'a ServerEnvironment,
     pairs: Vec<(String, String)>,
     /// Nothing would be told.
-    is_silent: bool,
+    sends_nothing: bool,
 }
 
 /// Reads a row of the table of channels. Settings that cannot be read, or that no channel has here, are left out: the channel is disabled.
-pub(super) fn channel(row: &Row, environment: &Environment, now: Moment) -> Result<Made, Complaint> {
+pub(super) fn convert_channel(row: &SourceRow, environment: &ServerEnvironment, now: Timestamp) -> Result<ConvertedChannel, RowError> {
     let name = row.text("name").unwrap_or_default();
-    let uuid = row.need("code", row.uuid("code")).map_err(|complaint| complaint.of(name))?;
+    let uuid = row.require("code", row.uuid("code")).map_err(|complaint| complaint.with_name(name))?;
     let word = row.text("kind").unwrap_or_default();
     // Aliases are words of the command line.
-    let Some(kind) = ChannelKind::named(word).filter(|known| known.name == word) else {
+    let Some(kind) = ChannelKind::from_name(word).filter(|known| known.name == word) else {
         let why = format!("{word:?} is no kind of channel here");
-        return Ok(Made::Dropped { name: name.into(), uuid, kind: word.into(), why });
+        return Ok(ConvertedChannel::Dropped { name: name.into(), uuid, kind: word.into(), reason: why });
     };
     let mut changes = Vec::new();
-    let name = fitting(name, &mut changes);
+    let name = valid_name(name, &mut changes);
     let text = row.text("value").unwrap_or_default();
     let json = serde_json::from_str(text).unwrap_or_default();
-    let mut given = Given { kind, text, json, environment, pairs: Vec::new(), is_silent: false };
-    let is_shown = row.has("value");
-    let is_read = is_shown && given.read().is_some();
+    let mut given = ChannelSettingsBuilder { kind, source_text: text, json, environment, pairs: Vec::new(), sends_nothing: false };
+    let is_shown = row.has_column("value");
+    let is_read = is_shown && given.read_settings().is_some();
     if !is_read {
         given.pairs.clear();
     }
-    let is_silent = is_read && given.is_silent;
-    given.convert(&mut changes);
-    let (settings, problem) = given.settings(is_read);
-    let flag = |column: &str, unless_said: bool| row.flag(column).ok().flatten().unwrap_or(unless_said);
+    let is_silent = is_read && given.sends_nothing;
+    given.convert_values(&mut changes);
+    let (settings, problem) = given.finish(is_read);
+    let flag = |column: &str, unless_said: bool| row.boolean(column).ok().flatten().unwrap_or(unless_said);
     let disabled = match &settings {
-        ImportedSettings::Incomplete { lacks, .. } => {
+        ImportedSettings::Incomplete { missing: lacks, .. } => {
             let problem = problem.or((is_shown && !is_read).then(|| "its settings there cannot be read".into()));
             let problem = problem.map_or(String::new(), |problem| format!(": {problem}"));
-            let reason = format!("{}{}{problem}", ImportedSettings::IMPORTED_WITHOUT, lacks.join(", "));
-            Some(reason.chars().take(LONGEST_REASON).collect())
+            let reason = format!("{}{}{problem}", ImportedSettings::DISABLED_REASON_PREFIX, lacks.join(", "));
+            Some(reason.chars().take(MAX_REASON_CHARS).collect())
         }
-        ImportedSettings::Whole(_) if flag("disabled", false) => Some("it was disabled before it was imported".to_owned()),
-        ImportedSettings::Whole(_) if is_silent => Some("it told neither up nor down before it was imported".into()),
-        ImportedSettings::Whole(_) if kind.name == "email" && !flag("email_verified", true) => {
+        ImportedSettings::Complete(_) if flag("disabled", false) => Some("it was disabled before it was imported".to_owned()),
+        ImportedSettings::Complete(_) if is_silent => Some("it told neither up nor down before it was imported".into()),
+        ImportedSettings::Complete(_) if kind.name == "email" && !flag("email_verified", true) => {
             Some("its address was not confirmed before it was imported".into())
         }
-        ImportedSettings::Whole(_) => None,
+        ImportedSettings::Complete(_) => None,
     };
     let health = ChannelHealth { disabled: disabled.map(|reason| (now, reason.into())), ..ChannelHealth::default() };
     // Any user there may have given it: it has the rights of one that was made through the API, unless only the operator makes such.
     let operator = match &settings {
-        ImportedSettings::Whole(settings) => settings.allowed_by(Maker::Api).is_err(),
-        ImportedSettings::Incomplete { kind, .. } => kind.operators_only,
+        ImportedSettings::Complete(settings) => settings.check_author(SettingsAuthor::Api).is_err(),
+        ImportedSettings::Incomplete { kind, .. } => kind.operator_only,
     };
-    Ok(Made::Channel { channel: ImportedChannel { uuid, name, settings, operator, health, managed: None }, changes })
+    Ok(ConvertedChannel::Imported {
+        channel: ImportedChannel { uuid, name, settings, set_by_operator: operator, health, managed_by: None },
+        changes,
+    })
 }
 
 /// Returns a name that channels may have.
-fn fitting(name: &str, changes: &mut Vec<String>) -> ChannelName {
+fn valid_name(name: &str, changes: &mut Vec<String>) -> ChannelName {
     ChannelName::parse(name).unwrap_or_else(|problem| {
         changes.push(format!("its name is cut: {problem}"));
         let cut: String = name.chars().filter(|c| !c.is_control()).take(100).collect();
@@ -107,85 +110,85 @@ fn fitting(name: &str, changes: &mut Vec<String>) -> ChannelName {
     })
 }
 
-impl Given<'_> {
+impl ChannelSettingsBuilder<'_> {
     /// Puts the settings together; `None`: what stands there has another form.
-    fn read(&mut self) -> Option<()> {
+    fn read_settings(&mut self) -> Option<()> {
         match self.kind.name {
-            "email" => self.receiver("to"),
-            "webhook" => self.webhook(),
-            "slack" | "mattermost" => self.put("url", self.text_or(&["incoming_webhook", "url"])?),
+            "email" => self.read_receiver("to"),
+            "webhook" => self.read_webhook(),
+            "slack" | "mattermost" => self.add_setting("url", self.text_or_json_value(&["incoming_webhook", "url"])?),
             "discord" => {
-                let url = self.text_or(&["webhook", "url"])?;
-                self.put("url", url.replacen("https://discordapp.com/", "https://discord.com/", 1))
+                let url = self.text_or_json_value(&["webhook", "url"])?;
+                self.add_setting("url", url.replacen("https://discordapp.com/", "https://discord.com/", 1))
             }
-            "rocketchat" | "googlechat" | "msteamsw" | "victorops" => self.put("url", self.text.to_owned()),
+            "rocketchat" | "googlechat" | "msteamsw" | "victorops" => self.add_setting("url", self.source_text.to_owned()),
             // The integration at the other end expects what a Healthchecks sends.
             "spike" | "pagertree" => {
-                self.put("url", self.text.to_owned());
-                self.put("integration", "healthchecks".into())
+                self.add_setting("url", self.source_text.to_owned());
+                self.add_setting("integration", "healthchecks".into())
             }
             "telegram" => {
-                self.put("chat", self.get(&["id"])?);
-                self.put("thread", self.get(&["thread_id"]).unwrap_or_default());
-                self.known("token", "TELEGRAM_TOKEN")
+                self.add_setting("chat", self.json_value(&["id"])?);
+                self.add_setting("thread", self.json_value(&["thread_id"]).unwrap_or_default());
+                self.add_from_environment("token", "TELEGRAM_TOKEN")
             }
-            "po" => self.pushover(),
-            "pushbullet" => self.put("token", self.text.to_owned()),
+            "po" => self.read_pushover(),
+            "pushbullet" => self.add_setting("token", self.source_text.to_owned()),
             "opsgenie" => {
-                self.put("key", self.text_or(&["key"])?);
-                self.put("region", self.get(&["region"]).unwrap_or_default())
+                self.add_setting("key", self.text_or_json_value(&["key"])?);
+                self.add_setting("region", self.json_value(&["region"]).unwrap_or_default())
             }
             // It sends by the first version of the API, so its keys are known to work with that one.
             "pd" => {
-                self.put("key", self.text_or(&["service_key"])?);
-                self.put("api", "v1".into())
+                self.add_setting("key", self.text_or_json_value(&["service_key"])?);
+                self.add_setting("api", "v1".into())
             }
-            "ntfy" => self.ntfy(),
+            "ntfy" => self.read_ntfy(),
             "gotify" => {
-                self.put("url", self.get(&["url"])?);
-                self.put("token", self.get(&["token"])?);
-                self.put("priority", self.get(&["priority"]).unwrap_or_default());
-                self.put("priority-up", self.get(&["priority_up"]).unwrap_or_default())
+                self.add_setting("url", self.json_value(&["url"])?);
+                self.add_setting("token", self.json_value(&["token"])?);
+                self.add_setting("priority", self.json_value(&["priority"]).unwrap_or_default());
+                self.add_setting("priority-up", self.json_value(&["priority_up"]).unwrap_or_default())
             }
             "matrix" => {
-                self.put("room", self.text.to_owned());
-                self.known("server", "MATRIX_HOMESERVER");
-                self.known("token", "MATRIX_ACCESS_TOKEN")
+                self.add_setting("room", self.source_text.to_owned());
+                self.add_from_environment("server", "MATRIX_HOMESERVER");
+                self.add_from_environment("token", "MATRIX_ACCESS_TOKEN")
             }
-            "zulip" => self.zulip(),
+            "zulip" => self.read_zulip(),
             "sms" | "whatsapp" | "call" => {
-                self.receiver("to")?;
-                self.known("account", "TWILIO_ACCOUNT");
-                self.known("token", "TWILIO_AUTH");
+                self.read_receiver("to")?;
+                self.add_from_environment("account", "TWILIO_ACCOUNT");
+                self.add_from_environment("token", "TWILIO_AUTH");
                 if self.kind.name == "whatsapp" {
-                    self.known("content-down", "WHATSAPP_DOWN_CONTENT_SID");
-                    self.known("content-up", "WHATSAPP_UP_CONTENT_SID");
+                    self.add_from_environment("content-down", "WHATSAPP_DOWN_CONTENT_SID");
+                    self.add_from_environment("content-up", "WHATSAPP_UP_CONTENT_SID");
                 }
                 match self.environment.get("TWILIO_MESSAGING_SERVICE_SID").filter(|_| self.kind.name != "call") {
-                    Some(service) => self.put("service", service.to_owned()),
-                    None => self.known("from", "TWILIO_FROM"),
+                    Some(service) => self.add_setting("service", service.to_owned()),
+                    None => self.add_from_environment("from", "TWILIO_FROM"),
                 }
             }
-            "signal" => self.receiver("to"),
+            "signal" => self.read_receiver("to"),
             "trello" => {
-                self.put("token", self.get(&["token"])?);
-                self.put("list", self.get(&["list_id"])?);
-                self.known("key", "TRELLO_APP_KEY")
+                self.add_setting("token", self.json_value(&["token"])?);
+                self.add_setting("list", self.json_value(&["list_id"])?);
+                self.add_from_environment("key", "TRELLO_APP_KEY")
             }
             "github" => {
-                self.put("repo", self.get(&["repo"])?);
+                self.add_setting("repo", self.json_value(&["repo"])?);
                 let labels: Vec<_> =
                     self.json.get("labels").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str).collect();
-                self.put("labels", labels.join(","))
+                self.add_setting("labels", labels.join(","))
             }
-            "apprise" => self.put("urls", self.text.to_owned()),
+            "apprise" => self.add_setting("urls", self.source_text.to_owned()),
             "shell" => {
-                self.put("down-command", self.get(&["cmd_down"])?);
-                self.put("up-command", self.get(&["cmd_up"])?)
+                self.add_setting("down-command", self.json_value(&["cmd_down"])?);
+                self.add_setting("up-command", self.json_value(&["cmd_up"])?)
             }
             "group" => {
-                let members = self.text.split(',').map(|uuid| Uuid::try_parse(uuid).ok().map(|uuid| uuid.to_string()));
-                self.put("channels", members.collect::<Option<Vec<_>>>()?.join(","))
+                let members = self.source_text.split(',').map(|uuid| Uuid::try_parse(uuid).ok().map(|uuid| uuid.to_string()));
+                self.add_setting("channels", members.collect::<Option<Vec<_>>>()?.join(","))
             }
             // Healthchecks has no other kind that has this name here.
             _ => None,
@@ -193,7 +196,7 @@ impl Given<'_> {
     }
 
     /// A text or number in the JSON.
-    fn get(&self, path: &[&str]) -> Option<String> {
+    fn json_value(&self, path: &[&str]) -> Option<String> {
         match path.iter().try_fold(&self.json, |json, key| json.get(key))? {
             Json::String(text) => Some(text.clone()),
             Json::Number(number) => Some(number.to_string()),
@@ -202,12 +205,12 @@ impl Given<'_> {
     }
 
     /// The text itself, or if it is JSON what stands there.
-    fn text_or(&self, path: &[&str]) -> Option<String> {
-        if self.text.starts_with('{') { self.get(path) } else { Some(self.text.to_owned()) }
+    fn text_or_json_value(&self, path: &[&str]) -> Option<String> {
+        if self.source_text.starts_with('{') { self.json_value(path) } else { Some(self.source_text.to_owned()) }
     }
 
     /// Sets a key, unless the value is empty.
-    fn put(&mut self, key: &str, value: String) -> Option<()> {
+    fn add_setting(&mut self, key: &str, value: String) -> Option<()> {
         if !value.is_empty() {
             self.pairs.push((key.to_owned(), value));
         }
@@ -215,13 +218,13 @@ impl Given<'_> {
     }
 
     /// Sets a key to what the old server knew for all channels.
-    fn known(&mut self, key: &str, variable: &str) -> Option<()> {
-        self.put(key, self.environment.get(variable).unwrap_or_default().to_owned())
+    fn add_from_environment(&mut self, key: &str, variable: &str) -> Option<()> {
+        self.add_setting(key, self.environment.get(variable).unwrap_or_default().to_owned())
     }
 
     /// Whom to tell, and of what.
-    fn receiver(&mut self, key: &str) -> Option<()> {
-        self.put(key, self.text_or(&["value"])?);
+    fn read_receiver(&mut self, key: &str) -> Option<()> {
+        self.add_setting(key, self.text_or_json_value(&["value"])?);
         let is_on = |key: &str, unless_said: bool| self.json.get(key).and_then(Json::as_bool).unwrap_or(unless_said);
         // Old text messages told nothing of up unless that was said; a call is made for down only.
         let send = match (is_on("down", true), is_on("up", self.kind.name != "sms" || !self.json.is_object())) {
@@ -230,79 +233,79 @@ impl Given<'_> {
             (true, false) => "down",
             (false, true) => "up",
             (false, false) => {
-                self.is_silent = true;
+                self.sends_nothing = true;
                 ""
             }
         };
-        self.put("send", send.to_owned())
+        self.add_setting("send", send.to_owned())
     }
 
-    fn webhook(&mut self) -> Option<()> {
+    fn read_webhook(&mut self) -> Option<()> {
         self.json.as_object()?;
         for way in ["down", "up"] {
-            let url = self.get(&[&format!("url_{way}")]).unwrap_or_default();
+            let url = self.json_value(&[&format!("url_{way}")]).unwrap_or_default();
             if url.is_empty() {
                 continue;
             }
-            self.put(&format!("{way}-url"), url);
-            let method = self.get(&[&format!("method_{way}")]).unwrap_or_else(|| "GET".into());
+            self.add_setting(&format!("{way}-url"), url);
+            let method = self.json_value(&[&format!("method_{way}")]).unwrap_or_else(|| "GET".into());
             // A body is kept there with a method that sends none.
             if method != "GET" {
-                self.put(&format!("{way}-body"), self.get(&[&format!("body_{way}")]).unwrap_or_default());
+                self.add_setting(&format!("{way}-body"), self.json_value(&[&format!("body_{way}")]).unwrap_or_default());
             }
-            self.put(&format!("{way}-method"), method);
+            self.add_setting(&format!("{way}-method"), method);
             let headers = self.json.get(format!("headers_{way}")).and_then(Json::as_object).cloned().unwrap_or_default();
             for (name, value) in headers {
-                self.put(&format!("{way}-header.{name}"), value.as_str()?.to_owned());
+                self.add_setting(&format!("{way}-header.{name}"), value.as_str()?.to_owned());
             }
         }
         Some(())
     }
 
-    fn pushover(&mut self) -> Option<()> {
-        let mut parts = self.text.split('|');
+    fn read_pushover(&mut self) -> Option<()> {
+        let mut parts = self.source_text.split('|');
         let (user, down) = (parts.next()?, parts.next()?);
-        self.put("user", user.to_owned());
-        self.put("priority", down.to_owned());
-        self.put("priority-up", parts.next().unwrap_or(down).to_owned());
-        self.known("token", "PUSHOVER_API_TOKEN")
+        self.add_setting("user", user.to_owned());
+        self.add_setting("priority", down.to_owned());
+        self.add_setting("priority-up", parts.next().unwrap_or(down).to_owned());
+        self.add_from_environment("token", "PUSHOVER_API_TOKEN")
     }
 
-    fn ntfy(&mut self) -> Option<()> {
-        let url = self.get(&["url"])?;
-        let token = self.get(&["token"]).filter(|token| !token.is_empty());
-        self.put("topic", self.get(&["topic"])?);
-        self.put("priority", self.get(&["priority"]).unwrap_or_default());
-        self.put("priority-up", self.get(&["priority_up"]).unwrap_or_default());
+    fn read_ntfy(&mut self) -> Option<()> {
+        let url = self.json_value(&["url"])?;
+        let token = self.json_value(&["token"]).filter(|token| !token.is_empty());
+        self.add_setting("topic", self.json_value(&["topic"])?);
+        self.add_setting("priority", self.json_value(&["priority"]).unwrap_or_default());
+        self.add_setting("priority-up", self.json_value(&["priority_up"]).unwrap_or_default());
         match token {
-            Some(token) => self.put("token", token),
-            None if url.trim_end_matches('/') == "https://ntfy.sh" => self.known("token", "NTFY_SH_TOKEN"),
+            Some(token) => self.add_setting("token", token),
+            None if url.trim_end_matches('/') == "https://ntfy.sh" => self.add_from_environment("token", "NTFY_SH_TOKEN"),
             None => Some(()),
         };
-        self.put("url", url)
+        self.add_setting("url", url)
     }
 
-    fn zulip(&mut self) -> Option<()> {
-        let address = self.get(&["bot_email"])?;
-        let site = self.get(&["site"]).filter(|site| !site.is_empty());
+    fn read_zulip(&mut self) -> Option<()> {
+        let address = self.json_value(&["bot_email"])?;
+        let site = self.json_value(&["site"]).filter(|site| !site.is_empty());
         let site = site.or_else(|| Some(format!("https://{}", address.rsplit_once('@')?.1)))?;
-        self.put("site", site);
-        self.put("bot-email", address);
-        self.put("key", self.get(&["api_key"])?);
-        let direct = self.get(&["mtype"])? == "private";
-        self.put("type", if direct { "direct" } else { "channel" }.to_owned());
-        self.put("to", self.get(&["to"])?);
-        self.put("topic", self.get(&["topic"]).unwrap_or_default())
+        self.add_setting("site", site);
+        self.add_setting("bot-email", address);
+        self.add_setting("key", self.json_value(&["api_key"])?);
+        let direct = self.json_value(&["mtype"])? == "private";
+        self.add_setting("type", if direct { "direct" } else { "channel" }.to_owned());
+        self.add_setting("to", self.json_value(&["to"])?);
+        self.add_setting("topic", self.json_value(&["topic"]).unwrap_or_default())
     }
 
     /// Writes URLs and mail addresses as they are written here.
-    fn convert(&mut self, changes: &mut Vec<String>) {
+    fn convert_values(&mut self, changes: &mut Vec<String>) {
         let mut headers = Vec::new();
         for (key, value) in &mut self.pairs {
             let Some(field) = self.kind.fields.iter().find(|field| field.key == key) else { continue };
-            let converted = match field.form {
-                Form::Url | Form::SecretUrl => convert::url(value),
-                Form::MailAddresses(_) => convert::mail(value),
+            let converted = match field.field_type {
+                FieldType::Url | FieldType::SecretUrl => value_conversion::convert_url(value),
+                FieldType::MailAddresses(_) => value_conversion::convert_mail_addresses(value),
                 _ => continue,
             };
             if converted.changes.is_empty() {
@@ -327,22 +330,22 @@ impl Given<'_> {
 
     /// The settings, and why some of them are refused if some are. Those are left out. Where some are missing, others are tried in their
     /// place. Where nothing is known of them, all that people are to give is missing.
-    fn settings(self, is_known: bool) -> (ImportedSettings, Option<String>) {
+    fn finish(self, is_known: bool) -> (ImportedSettings, Option<String>) {
         let Self { kind, pairs, .. } = self;
         let (mut kept, mut refused, mut problem) = (Vec::new(), Vec::new(), None);
         for (key, value) in pairs {
-            match ChannelSettings::stored(kind, [(key.as_str(), value.as_str())]) {
+            match ChannelSettings::from_incomplete(kind, [(key.as_str(), value.as_str())]) {
                 Ok(_) => kept.push((key, value)),
                 Err(error) => {
-                    refused.extend(kind.fields.iter().map(|field| field.key).find(|field| belongs(&key, field)));
+                    refused.extend(kind.fields.iter().map(|field| field.key).find(|field| matches_field(&key, field)));
                     problem.get_or_insert_with(|| error.problem().to_owned());
                 }
             }
         }
         let has = |key: &str| kept.iter().any(|(given, _)| given == key);
-        let is_needed = |need: &Need| matches!(need, Need::Required | Need::ToDeliver);
+        let is_needed = |need: &Requirement| matches!(need, Requirement::Required | Requirement::RequiredToDeliver);
         let mut lacks: Vec<_> =
-            kind.fields.iter().filter(|field| is_needed(&field.need) && !has(field.key)).map(|field| field.key).collect();
+            kind.fields.iter().filter(|field| is_needed(&field.requirement) && !has(field.key)).map(|field| field.key).collect();
         if matches!(kind.name, "sms" | "whatsapp") && !has("from") && !has("service") {
             lacks.push("from");
         }
@@ -353,25 +356,25 @@ impl Given<'_> {
             lacks.extend(example());
         }
         let tried = kind.example.iter().filter(|(key, _)| lacks.contains(key)).map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        match ChannelSettings::unchecked(kind, kept.iter().cloned().chain(tried)) {
-            Ok(settings) if lacks.is_empty() => return (ImportedSettings::Whole(settings), None),
+        match ChannelSettings::parse_any_format(kind, kept.iter().cloned().chain(tried)) {
+            Ok(settings) if lacks.is_empty() => return (ImportedSettings::Complete(settings), None),
             Ok(_) => {}
             Err(error) => {
                 problem.get_or_insert_with(|| error.problem().to_owned());
-                if lacks.iter().all(|key| kind.is_pattern(key)) {
+                if lacks.iter().all(|key| kind.is_key_pattern(key)) {
                     lacks.extend(example());
                 }
-                if ChannelSettings::stored(kind, kept.iter().map(|(key, value)| (key.as_str(), value.as_str()))).is_err() {
+                if ChannelSettings::from_incomplete(kind, kept.iter().map(|(key, value)| (key.as_str(), value.as_str()))).is_err() {
                     kept.clear();
                 }
             }
         }
-        (ImportedSettings::Incomplete { kind, given: GivenSettings::new(kept), lacks: lacks.into() }, problem)
+        (ImportedSettings::Incomplete { kind, settings: SettingsUpdate::replace_all(kept), missing: lacks.into() }, problem)
     }
 }
 
 /// True if a key is that of a field, or one of those that its pattern stands for.
-fn belongs(key: &str, field: &str) -> bool {
+fn matches_field(key: &str, field: &str) -> bool {
     field.strip_suffix("NAME").map_or(field == key, |prefix| key.starts_with(prefix))
 }
 

@@ -2,170 +2,172 @@
 
 use std::sync::Arc;
 
-use crate::domain::check::{CheckState, Filters, Run, Settings};
-use crate::domain::given;
-use crate::domain::imported::ImportedCheck;
-use crate::domain::moment::{MICROS, Moment};
-use crate::domain::schedule::{Kind, Schedule};
+use crate::domain::check::{CheckSettings, CheckState, KeywordFilters, OngoingRun};
+use crate::domain::check_input;
+use crate::domain::import_contents::ImportedCheck;
+use crate::domain::schedule::{Schedule, ScheduleKind};
 use crate::domain::status::Status;
 use crate::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::domain::timezone::Timezone;
-use crate::import::Options;
-use crate::import::rows::{Complaint, Row};
+use crate::import::ImportOptions;
+use crate::import::source_row::{RowError, SourceRow};
 
-use super::log::status;
+use super::log::parse_status;
 
 /// A check as it stands in its row. What its log says of it comes later.
-pub(super) struct ReadCheck {
+pub(super) struct ConvertedCheck {
     pub(super) check: ImportedCheck,
     /// A time of it lay in the future.
-    pub(super) is_changed: bool,
+    pub(super) has_adjusted_times: bool,
     /// Remarks for the report.
     pub(super) notes: Vec<&'static str>,
 }
 
 /// What people call a check: its name, its slug or its UUID.
-pub(super) fn called(row: &Row) -> Result<String, Complaint> {
+pub(super) fn display_name(row: &SourceRow) -> Result<String, RowError> {
     let named = [row.text("name")?, row.text("slug")?].into_iter().find(|text| !text.is_empty()).map(str::to_owned);
-    named.map_or_else(|| row.need("code", row.uuid("code")).map(|uuid| uuid.to_string()), Ok)
+    named.map_or_else(|| row.require("code", row.uuid("code")).map(|uuid| uuid.to_string()), Ok)
 }
 
 /// Whether somebody means it by this word.
-pub(super) fn is_meant(row: &Row, word: &str) -> Result<bool, Complaint> {
-    let uuid = row.need("code", row.uuid("code"))?.to_string();
+pub(super) fn matches_identifier(row: &SourceRow, word: &str) -> Result<bool, RowError> {
+    let uuid = row.require("code", row.uuid("code"))?.to_string();
     Ok([row.text("name")?, row.text("slug")?, &uuid].contains(&word))
 }
 
 /// Reads a row of the table of checks. A complaint names the way out.
-pub(super) fn check(row: &Row, options: &Options, now: Moment) -> Result<ReadCheck, Complaint> {
+pub(super) fn convert_check(row: &SourceRow, options: &ImportOptions, now: Timestamp) -> Result<ConvertedCheck, RowError> {
     let read = || {
         let mut notes = Vec::new();
-        let settings = settings(row, options, &mut notes)?;
-        let created = row.need("created", row.moment("created"))?;
-        let (state, is_changed) = state(row, created, &settings, now, &mut notes)?;
-        let uuid = row.need("code", row.uuid("code"))?;
+        let settings = read_settings(row, options, &mut notes)?;
+        let created = row.require("created", row.timestamp("created"))?;
+        let (state, is_changed) = read_state(row, created, &settings, now, &mut notes)?;
+        let uuid = row.require("code", row.uuid("code"))?;
         let badge = row.uuid("badge_key")?;
         let created = created.min(now);
         let (channels, parents, behind, managed) = (Box::default(), Box::default(), None, None);
-        let check = ImportedCheck { uuid, badge, created, settings, channels, parents, state, behind, managed };
-        Ok(ReadCheck { check, is_changed, notes })
+        let check = ImportedCheck { uuid, badge, created, settings, channels, parents, state, down_parent: behind, managed_by: managed };
+        Ok(ConvertedCheck { check, has_adjusted_times: is_changed, notes })
     };
-    let name = called(row)?;
-    read().map_err(|complaint: Complaint| complaint.of(&name).or_skip())
+    let name = display_name(row)?;
+    read().map_err(|complaint: RowError| complaint.with_name(&name).with_skip_hint())
 }
 
-fn settings(row: &Row, options: &Options, notes: &mut Vec<&'static str>) -> Result<Settings, Complaint> {
+fn read_settings(row: &SourceRow, options: &ImportOptions, notes: &mut Vec<&'static str>) -> Result<CheckSettings, RowError> {
     // Stored texts may be over the limits of today.
-    let name = Name::stored(row.text("name")?);
+    let name = Name::from_stored(row.text("name")?);
     // Releases before 2021 had no slugs, and the next one made them so.
-    let slug = match row.has("slug") {
-        true => Slug::stored(row.text("slug")?),
-        false => Slug::derived(&name),
+    let slug = match row.has_column("slug") {
+        true => Slug::from_stored(row.text("slug")?),
+        false => Slug::from_name(&name),
     };
     let mut seconds = |column: &'static str, default: Seconds| {
-        let Some(micros) = row.micros(column)? else { return Ok(default) };
-        let nearest = Seconds::nearest(micros / MICROS);
-        if nearest.get().checked_mul(MICROS) != Some(micros) {
+        let Some(micros) = row.duration_micros(column)? else { return Ok(default) };
+        let nearest = Seconds::clamped(micros / MICROS_PER_SEC);
+        if nearest.get().checked_mul(MICROS_PER_SEC) != Some(micros) {
             notes.push("with a period or grace that checks do not have here: it becomes the nearest one");
         }
         Ok(nearest)
     };
     let (timeout, grace) = (seconds("timeout", Seconds::DAY)?, seconds("grace", Seconds::HOUR)?);
-    let (success_kw, failure_kw) = (first(row, &["success_kw", "subject"])?, first(row, &["failure_kw", "subject_fail"])?);
-    let [start_kw, success_kw, failure_kw] = [row.text("start_kw")?, success_kw, failure_kw].map(Keywords::stored);
-    let fit = name.fits() && slug.fits() && [&start_kw, &success_kw, &failure_kw].into_iter().all(Keywords::fits);
+    let (success_kw, failure_kw) = (first_text(row, &["success_kw", "subject"])?, first_text(row, &["failure_kw", "subject_fail"])?);
+    let [start_kw, success_kw, failure_kw] = [row.text("start_kw")?, success_kw, failure_kw].map(Keywords::from_stored);
+    let fit = name.is_within_limit()
+        && slug.is_within_limit()
+        && [&start_kw, &success_kw, &failure_kw].into_iter().all(Keywords::is_within_limit);
     if !fit {
         notes.push("with a name, slug or words that are over a limit of today: they are kept");
     }
-    let flag = |column: &str| Ok(row.flag(column)?.unwrap_or(false));
+    let flag = |column: &str| Ok(row.boolean(column)?.unwrap_or(false));
     // Before there was a flag, keywords alone turned the search in subjects on.
     let has_keywords = !success_kw.is_empty() || !failure_kw.is_empty();
-    let subject = row.flag("filter_subject")?.unwrap_or(has_keywords);
+    let subject = row.boolean("filter_subject")?.unwrap_or(has_keywords);
     let post_only = match row.text("methods")? {
         "" => false,
         "POST" => true,
-        _ => return Err(row.wrong("methods is neither empty nor POST")),
+        _ => return Err(row.error("methods is neither empty nor POST")),
     };
-    Ok(Settings {
+    Ok(CheckSettings {
         name,
         slug,
-        tags: Tags::stored(row.text("tags")?),
-        desc: Description::stored(row.text("desc")?),
+        tags: Tags::from_stored(row.text("tags")?),
+        desc: Description::from_stored(row.text("desc")?),
         timeout,
         grace,
-        schedule: schedule(row)?,
-        tz: zone(row, options)?,
+        schedule: read_schedule(row)?,
+        tz: read_timezone(row, options)?,
         manual_resume: flag("manual_resume")?,
         post_only,
         start_kw,
         success_kw,
         failure_kw,
-        filters: Filters {
+        filters: KeywordFilters {
             subject,
             body: flag("filter_body")?,
             http_body: flag("filter_http_body")?,
             default_fail: flag("filter_default_fail")?,
         },
-        ..Settings::default()
+        ..CheckSettings::default()
     })
 }
 
 /// The text of the first column that there is.
-fn first<'a>(row: &'a Row, columns: &[&str]) -> Result<&'a str, Complaint> {
-    columns.iter().find(|column| row.has(column)).map_or(Ok(""), |column| row.text(column))
+fn first_text<'a>(row: &'a SourceRow, columns: &[&str]) -> Result<&'a str, RowError> {
+    columns.iter().find(|column| row.has_column(column)).map_or(Ok(""), |column| row.text(column))
 }
 
-fn schedule(row: &Row) -> Result<Option<Arc<Schedule>>, Complaint> {
+fn read_schedule(row: &SourceRow) -> Result<Option<Arc<Schedule>>, RowError> {
     let wanted = match row.text("kind")? {
         "simple" => return Ok(None),
-        "cron" => Kind::Cron,
-        "oncalendar" => Kind::OnCalendar,
-        kind => return Err(row.wrong(format!("kind {kind:?} is unknown"))),
+        "cron" => ScheduleKind::Cron,
+        "oncalendar" => ScheduleKind::OnCalendar,
+        kind => return Err(row.error(format!("kind {kind:?} is unknown"))),
     };
-    let refused = |problem: &str| row.wrong(format!("schedule: {problem}; leave the check behind with --skip, or change it there"));
-    let schedule = given::schedule(row.text("schedule")?).map_err(|problem| refused(&problem))?;
+    let refused = |problem: &str| row.error(format!("schedule: {problem}; leave the check behind with --skip, or change it there"));
+    let schedule = check_input::parse_schedule(row.text("schedule")?).map_err(|problem| refused(&problem))?;
     if schedule.kind() == wanted { Ok(Some(schedule)) } else { Err(refused("it is of the other kind here")) }
 }
 
-fn zone(row: &Row, options: &Options) -> Result<Timezone, Complaint> {
+fn read_timezone(row: &SourceRow, options: &ImportOptions) -> Result<Timezone, RowError> {
     let name = match row.text("tz")? {
         "" => "UTC",
         name => name,
     };
-    if let Some((_, zone)) = options.zones.iter().find(|(old, _)| old == name) {
+    if let Some((_, zone)) = options.timezone_map.iter().find(|(old, _)| old == name) {
         return Ok(zone.clone());
     }
-    Timezone::parse(name).map_err(|error| row.wrong(format!("tz {name:?} is {error}; say --tz {name}=NEW, or --skip the check")))
+    Timezone::parse(name).map_err(|error| row.error(format!("tz {name:?} is {error}; say --tz {name}=NEW, or --skip the check")))
 }
 
 /// What has become of it, and whether times had to be changed for that.
-fn state(
-    row: &Row,
-    created: Moment,
-    settings: &Settings,
-    now: Moment,
+fn read_state(
+    row: &SourceRow,
+    created: Timestamp,
+    settings: &CheckSettings,
+    now: Timestamp,
     notes: &mut Vec<&'static str>,
-) -> Result<(CheckState, bool), Complaint> {
+) -> Result<(CheckState, bool), RowError> {
     let is_future = std::cell::Cell::new(created > now);
-    let past = |at: Moment| {
+    let past = |at: Timestamp| {
         is_future.set(is_future.get() || at > now);
         at.min(now)
     };
     let mut state = CheckState::new(created.min(now));
-    state.status = status(row.text("status")?).ok_or_else(|| row.wrong("status is none of new, up, down, paused"))?;
-    state.last_ping = row.moment("last_ping")?.map(past);
+    state.status = parse_status(row.text("status")?).ok_or_else(|| row.error("status is none of new, up, down, paused"))?;
+    state.last_ping = row.timestamp("last_ping")?.map(past);
     let rid = row.uuid("last_start_rid")?;
-    state.run = row.moment("last_start")?.map(|start| Run { start: past(start), rid });
-    state.last_duration = row.micros("last_duration")?.filter(|micros| *micros >= 0);
+    state.run = row.timestamp("last_start")?.map(|start| OngoingRun { start: past(start), rid });
+    state.last_duration = row.duration_micros("last_duration")?.filter(|micros| *micros >= 0);
     let n_pings = row.integer("n_pings")?.unwrap_or(0);
     // Its column is an integer of 32 bits.
-    state.n_pings = u32::try_from(n_pings).map_err(|_| row.wrong("n_pings is negative or too large"))?.into();
+    state.n_pings = u32::try_from(n_pings).map_err(|_| row.error("n_pings is negative or too large"))?.into();
     if state.status == Status::Up && state.last_ping.is_none() {
         notes.push("up without a ping: they are new");
         state.status = Status::New;
     }
     state.failures = u16::from(state.status == Status::Down);
-    state.expect(settings);
+    state.update_grace_start(settings);
     Ok((state, is_future.get()))
 }
 

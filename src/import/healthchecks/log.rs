@@ -7,39 +7,39 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::domain::flip::{Cause, Flip};
-use crate::domain::imported::{ImportedFlip, ImportedPing};
-use crate::domain::moment::Moment;
-use crate::domain::ping::{Kind, LONGEST_BODY, Method, Origin, Scheme, kept_ua};
+use crate::domain::flip::{Flip, FlipCause};
+use crate::domain::import_contents::{ImportedFlip, ImportedPing};
+use crate::domain::ping::{MAX_BODY_BYTES, PingKind, PingMethod, PingOrigin, PingScheme, truncate_user_agent};
 use crate::domain::status::Status;
-use crate::import::report::{Tally, What};
-use crate::import::rows::{Complaint, Row};
-use crate::import::{Logs, Options};
+use crate::domain::timestamp::Timestamp;
+use crate::import::report::{ImportTally, ReportedKind};
+use crate::import::source_row::{RowError, SourceRow};
+use crate::import::{ImportOptions, PingLogSelection};
 
 /// Months before this one whose flips are kept.
 const FLIP_MONTHS: i64 = 2;
 
 /// Where the pings of a check lie whose numbers are 64 in a row: a bit for each that comes, and for what is to be said of it.
 #[derive(Clone, Copy, Default)]
-struct Block {
-    there: u64,
+struct PingBlock {
+    present: u64,
     future: u64,
     method: u64,
     /// With a scheme, an address, a kind or something else that is not kept as it is.
-    odd: u64,
+    altered: u64,
     body: u64,
-    elsewhere: u64,
+    body_elsewhere: u64,
 }
 
 /// The newest flip of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LastFlip {
-    pub(super) at: Moment,
+    pub(super) at: Timestamp,
     /// The status before it.
     pub(super) from: Status,
-    pub(super) cause: Cause,
+    pub(super) cause: FlipCause,
     /// The old server has told it.
-    pub(super) is_told: bool,
+    pub(super) is_notified: bool,
 }
 
 /// What has been read of the log of a check.
@@ -47,126 +47,139 @@ pub(super) struct CheckLog {
     /// The UUID of the check.
     pub(super) uuid: Uuid,
     /// Pings ever logged.
-    n_pings: u64,
+    total_pings: u64,
     /// How many of them are kept.
-    limit: u64,
+    ping_limit: u64,
     /// By how many times 64 numbers they are older than the newest.
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<u64, PingBlock>,
     /// The flip that was logged last, and its number.
-    newest: Option<(LastFlip, i64)>,
+    last_logged_flip: Option<(LastFlip, i64)>,
     /// The latest time of a flip.
-    latest: Option<Moment>,
+    latest_flip_time: Option<Timestamp>,
 }
 
 /// A word for a status.
-pub(super) fn status(word: &str) -> Option<Status> {
+pub(super) fn parse_status(word: &str) -> Option<Status> {
     [Status::New, Status::Up, Status::Down, Status::Paused].into_iter().find(|status| status.name() == word)
 }
 
 impl CheckLog {
     pub(super) fn new(uuid: Uuid, n_pings: u64, limit: u32) -> Self {
-        Self { uuid, n_pings, limit: limit.into(), blocks: BTreeMap::new(), newest: None, latest: None }
+        Self {
+            uuid,
+            total_pings: n_pings,
+            ping_limit: limit.into(),
+            blocks: BTreeMap::new(),
+            last_logged_flip: None,
+            latest_flip_time: None,
+        }
     }
 
     /// Its newest flip; `None`: there was none. Flips keep the order in which they were logged, and none is earlier than the one before it.
     pub(super) fn last_flip(&self) -> Option<LastFlip> {
-        self.newest.map(|(flip, _)| LastFlip { at: self.latest.unwrap_or(flip.at), ..flip })
+        self.last_logged_flip.map(|(flip, _)| LastFlip { at: self.latest_flip_time.unwrap_or(flip.at), ..flip })
     }
 
     /// Takes a flip. Of an old one only that it was is kept. Its time may lie in the future.
-    pub(super) fn flip(&mut self, row: &Row, now: Moment, tally: &mut Tally) -> Option<ImportedFlip> {
+    pub(super) fn convert_flip(&mut self, row: &SourceRow, now: Timestamp, tally: &mut ImportTally) -> Option<ImportedFlip> {
         let read = || {
-            let created = row.need("created", row.moment("created"))?;
-            let word = |column| status(row.text(column)?).ok_or_else(|| row.wrong(format!("{column} is no status")));
-            let is_told = row.moment("processed")?.is_some();
+            let created = row.require("created", row.timestamp("created"))?;
+            let word = |column| parse_status(row.text(column)?).ok_or_else(|| row.error(format!("{column} is no status")));
+            let is_told = row.timestamp("processed")?.is_some();
             Ok((created, word("old_status")?, word("new_status")?, is_told, row.id("id")?))
         };
-        let Ok((created, from, to, is_told, number)) = read().map_err(|_: Complaint| ()) else {
-            tally.dropped(What::Flips, 1, "with a time or a status that cannot be read");
+        let Ok((created, from, to, is_told, number)) = read().map_err(|_: RowError| ()) else {
+            tally.add_dropped(ReportedKind::Flips, 1, "with a time or a status that cannot be read");
             return None;
         };
         let at = created.min(now);
         let cause = match row.text("reason").unwrap_or_default() {
-            "timeout" => Cause::Late,
-            "fail" => Cause::Fail,
-            _ => Cause::Unknown,
+            "timeout" => FlipCause::Late,
+            "fail" => FlipCause::Fail,
+            _ => FlipCause::Unknown,
         };
-        if self.newest.is_none_or(|(_, last)| last < number) {
-            self.newest = Some((LastFlip { at, from, cause, is_told }, number));
+        if self.last_logged_flip.is_none_or(|(_, last)| last < number) {
+            self.last_logged_flip = Some((LastFlip { at, from, cause, is_notified: is_told }, number));
         }
         if created <= now {
-            self.latest = self.latest.max(Some(at));
+            self.latest_flip_time = self.latest_flip_time.max(Some(at));
         }
         if at < now.start_of_month(FLIP_MONTHS) {
-            tally.dropped(What::Flips, 1, "older than two months and this one");
+            tally.add_dropped(ReportedKind::Flips, 1, "older than two months and this one");
             return None;
         }
-        tally.carried(What::Flips, 1);
-        if row.flag("guessed").ok().flatten().unwrap_or(false) {
-            tally.note(What::Flips, Some(1), "taken for pauses and resumes: an API does not tell them from downtimes");
+        tally.add_carried(ReportedKind::Flips, 1);
+        if row.boolean("guessed").ok().flatten().unwrap_or(false) {
+            tally.add_note(ReportedKind::Flips, Some(1), "taken for pauses and resumes: an API does not tell them from downtimes");
         }
         if created > now {
-            tally.changed(What::Flips, 1);
-            tally.note(What::Flips, Some(1), "from the future: they become of now");
+            tally.add_changed(ReportedKind::Flips, 1);
+            tally.add_note(ReportedKind::Flips, Some(1), "from the future: they become of now");
         }
-        Some(ImportedFlip { check: self.uuid, flip: Flip { at: created, from, to, cause, awaited: None } })
+        Some(ImportedFlip { check: self.uuid, flip: Flip { at: created, from, to, cause, awaited_since: None } })
     }
 
     /// Takes a ping, unless it is too old or cannot be counted.
-    pub(super) fn ping(&mut self, row: &Row, options: &Options, now: Moment, tally: &mut Tally) -> Option<ImportedPing> {
+    pub(super) fn convert_ping(
+        &mut self,
+        row: &SourceRow,
+        options: &ImportOptions,
+        now: Timestamp,
+        tally: &mut ImportTally,
+    ) -> Option<ImportedPing> {
         let n = row.integer("n").ok().flatten().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
         let why = match n {
             None => "without a number",
-            _ if options.logs == Logs::None => "left out by --logs none",
-            Some(n) if n > self.n_pings => "logged while the source was written",
-            Some(n) if self.n_pings - n >= self.limit => "older than the log limit",
-            Some(n) => match (self.block(n), row.moment("created").ok().flatten()) {
-                ((block, bit), _) if block.there & bit != 0 => "with the number of another",
+            _ if options.logs == PingLogSelection::None => "left out by --logs none",
+            Some(n) if n > self.total_pings => "logged while the source was written",
+            Some(n) if self.total_pings - n >= self.ping_limit => "older than the log limit",
+            Some(n) => match (self.block_and_bit(n), row.timestamp("created").ok().flatten()) {
+                ((block, bit), _) if block.present & bit != 0 => "with the number of another",
                 (_, None) => "with a time that cannot be read",
                 (_, Some(created)) => {
-                    let mut ping = self.take(n, created, row, options, now);
-                    if ping.body.len() > LONGEST_BODY {
-                        ping.body.truncate(LONGEST_BODY);
-                        tally.changed(What::Bodies, 1);
-                        tally.note(What::Bodies, Some(1), format!("of more than {LONGEST_BODY} bytes: they are cut"));
+                    let mut ping = self.read_ping(n, created, row, options, now);
+                    if ping.body.len() > MAX_BODY_BYTES {
+                        ping.body.truncate(MAX_BODY_BYTES);
+                        tally.add_changed(ReportedKind::Bodies, 1);
+                        tally.add_note(ReportedKind::Bodies, Some(1), format!("of more than {MAX_BODY_BYTES} bytes: they are cut"));
                     }
                     return Some(ping);
                 }
             },
         };
-        tally.dropped(What::Pings, 1, why);
+        tally.add_dropped(ReportedKind::Pings, 1, why);
         None
     }
 
-    fn block(&mut self, n: u64) -> (&mut Block, u64) {
-        let age = self.n_pings - n;
+    fn block_and_bit(&mut self, n: u64) -> (&mut PingBlock, u64) {
+        let age = self.total_pings - n;
         (self.blocks.entry(age / 64).or_default(), 1 << (age % 64))
     }
 
     /// Reads a ping. What of it cannot be kept as it is becomes the nearest thing that can: its log must have no gap.
-    fn take(&mut self, n: u64, created: Moment, row: &Row, options: &Options, now: Moment) -> ImportedPing {
+    fn read_ping(&mut self, n: u64, created: Timestamp, row: &SourceRow, options: &ImportOptions, now: Timestamp) -> ImportedPing {
         let odd = Cell::new(false);
         // Of what cannot be read nothing is kept.
-        fn kept<T>(odd: &Cell<bool>, read: Result<T, Complaint>) -> Option<T> {
+        fn kept<T>(odd: &Cell<bool>, read: Result<T, RowError>) -> Option<T> {
             odd.set(odd.get() || read.is_err());
             read.ok()
         }
         let text = |column| kept(&odd, row.text(column)).unwrap_or_default();
         let kind = match text("kind") {
-            "" => Kind::Success,
+            "" => PingKind::Success,
             word => {
-                let kinds = [Kind::Start, Kind::Fail, Kind::Log, Kind::Ignored];
+                let kinds = [PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
                 let known = kinds.into_iter().find(|kind| kind.name() == word);
                 odd.set(odd.get() || known.is_none());
-                known.unwrap_or(Kind::Log)
+                known.unwrap_or(PingKind::Log)
             }
         };
-        let (scheme, is_exact) = scheme(text("scheme"));
+        let (scheme, is_exact) = parse_scheme(text("scheme"));
         let word = text("method");
-        let method = Method::ALL.into_iter().find(|method| method.name() == word);
+        let method = PingMethod::ALL.into_iter().find(|method| method.name() == word);
         let (remote_addr, is_address) = match text("remote_addr") {
             "" => (None, true),
-            text => (address(text), text.parse::<IpAddr>().is_ok()),
+            text => (parse_address(text), text.parse::<IpAddr>().is_ok()),
         };
         let exit = kept(&odd, row.integer("exitstatus")).flatten();
         let exit_status = exit.and_then(|status| u8::try_from(status).ok());
@@ -176,7 +189,8 @@ impl CheckLog {
         let has_body = !body.is_empty();
         let size = kept(&odd, row.integer("object_size")).flatten();
         let is_elsewhere = body.is_empty() && size.is_some_and(|size| size > 0);
-        let origin = Origin { scheme, method: method.unwrap_or(Method::None), remote_addr, ua: kept_ua(text("ua")) };
+        let origin =
+            PingOrigin { scheme, method: method.unwrap_or(PingMethod::None), remote_addr, user_agent: truncate_user_agent(text("ua")) };
         let ping = ImportedPing {
             check: self.uuid,
             n,
@@ -184,70 +198,76 @@ impl CheckLog {
             kind,
             origin,
             rid: kept(&odd, row.uuid("rid")).flatten(),
-            exit: exit_status,
-            body: if options.logs == Logs::All { Bytes::from(body) } else { Bytes::new() },
+            exit_status,
+            body: if options.logs == PingLogSelection::All { Bytes::from(body) } else { Bytes::new() },
         };
-        let (block, bit) = self.block(n);
+        let (block, bit) = self.block_and_bit(n);
         let set = |bits: &mut u64, is_set: bool| *bits |= if is_set { bit } else { 0 };
-        set(&mut block.there, true);
+        set(&mut block.present, true);
         set(&mut block.future, created > now);
         set(&mut block.method, method.is_none());
-        set(&mut block.odd, odd.get());
+        set(&mut block.altered, odd.get());
         set(&mut block.body, has_body);
-        set(&mut block.elsewhere, is_elsewhere);
+        set(&mut block.body_elsewhere, is_elsewhere);
         ping
     }
 
     /// Counts the pings that come: those without a gap up to the newest.
-    pub(super) fn count(&self, logs: Logs, tally: &mut Tally) {
+    pub(super) fn tally_pings(&self, logs: PingLogSelection, tally: &mut ImportTally) {
         let mut sum = [0; 7];
         let [pings, changed, future, method, odd, bodies, elsewhere] = &mut sum;
         let mut is_whole = true;
         for (expected, (age, block)) in (0..).zip(&self.blocks) {
             is_whole &= expected == *age;
             // Those in a row from the newest of the block on.
-            let run = if is_whole { block.there.trailing_ones() } else { 0 };
+            let run = if is_whole { block.present.trailing_ones() } else { 0 };
             let comes = u64::MAX.checked_shl(run).map_or(u64::MAX, |beyond| !beyond);
             for (count, bits) in [
-                (&mut *pings, block.there),
-                (&mut *changed, block.future | block.method | block.odd),
+                (&mut *pings, block.present),
+                (&mut *changed, block.future | block.method | block.altered),
                 (&mut *future, block.future),
                 (&mut *method, block.method),
-                (&mut *odd, block.odd),
+                (&mut *odd, block.altered),
                 (&mut *bodies, block.body),
-                (&mut *elsewhere, block.elsewhere),
+                (&mut *elsewhere, block.body_elsewhere),
             ] {
                 *count += u64::from((bits & comes).count_ones());
             }
-            tally.dropped(What::Pings, u64::from((block.there & !comes).count_ones()), "before a gap in their numbers");
+            tally.add_dropped(ReportedKind::Pings, u64::from((block.present & !comes).count_ones()), "before a gap in their numbers");
             is_whole &= run == 64;
         }
-        tally.carried(What::Pings, *pings);
-        tally.changed(What::Pings, *changed);
-        tally.note(What::Pings, Some(*future), "from the future: they become of now");
-        tally.note(What::Pings, Some(*method), "with a method that is not kept");
-        tally.note(What::Pings, Some(*odd), "with an address, a scheme or another detail that is kept as far as it can be read");
+        tally.add_carried(ReportedKind::Pings, *pings);
+        tally.add_changed(ReportedKind::Pings, *changed);
+        tally.add_note(ReportedKind::Pings, Some(*future), "from the future: they become of now");
+        tally.add_note(ReportedKind::Pings, Some(*method), "with a method that is not kept");
+        tally.add_note(
+            ReportedKind::Pings,
+            Some(*odd),
+            "with an address, a scheme or another detail that is kept as far as it can be read",
+        );
         match logs {
-            Logs::All => tally.carried(What::Bodies, *bodies),
-            Logs::Heads | Logs::None => tally.dropped(What::Bodies, *bodies, "left out by --logs heads"),
+            PingLogSelection::All => tally.add_carried(ReportedKind::Bodies, *bodies),
+            PingLogSelection::WithoutBodies | PingLogSelection::None => {
+                tally.add_dropped(ReportedKind::Bodies, *bodies, "left out by --logs heads")
+            }
         }
-        tally.dropped(What::Bodies, *elsewhere, "in object storage");
+        tally.add_dropped(ReportedKind::Bodies, *elsewhere, "in object storage");
     }
 }
 
 /// Reads the scheme of a ping, and whether it is one of ours. The other server keeps what a proxy says: `HTTPS`, `https,http`, `wss`.
-fn scheme(text: &str) -> (Scheme, bool) {
-    let known = [Scheme::Http, Scheme::Https, Scheme::Email];
+fn parse_scheme(text: &str) -> (PingScheme, bool) {
+    let known = [PingScheme::Http, PingScheme::Https, PingScheme::Email];
     if let Some(exact) = known.into_iter().find(|scheme| scheme.name() == text) {
         return (exact, true);
     }
     // The first is what the client used.
     let first = text.split(',').next().unwrap_or_default().trim().to_ascii_lowercase();
-    (if matches!(first.as_str(), "https" | "wss") { Scheme::Https } else { Scheme::Http }, false)
+    (if matches!(first.as_str(), "https" | "wss") { PingScheme::Https } else { PingScheme::Http }, false)
 }
 
 /// Reads an address with or without brackets and port, as proxies write it; `None`: it is none, such as `unknown`.
-fn address(text: &str) -> Option<IpAddr> {
+fn parse_address(text: &str) -> Option<IpAddr> {
     let text = text.split(',').next().unwrap_or_default().trim().trim_matches('"');
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let parsed = bare.unwrap_or(text).parse().ok();

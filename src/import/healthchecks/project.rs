@@ -4,98 +4,99 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use super::secret::{self, Proof};
-use crate::domain::adopted::{ForeignSecret, HashedKey, KeyDigest, OldBadge};
-use crate::domain::imported::{ImportedKey, ImportedProject, ImportedSecret, ImportedUser};
-use crate::domain::moment::Moment;
-use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, KeyLabel, PingKey, ProjectName, Secret};
-use crate::domain::user::{Membership, Taste, UserName};
-use crate::import::Options;
-use crate::import::report::{Tally, What};
-use crate::import::rows::{Complaint, Row, unhex};
+use super::secret_verification::{self, SecretVerdict};
+use crate::domain::import_contents::{ImportedKey, ImportedKeySecret, ImportedProject, ImportedUser};
+use crate::domain::legacy_keys::{LegacyBadgeKey, LegacyKey, LegacyKeyDigest, LegacySecret};
+use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, KeyAccess, KeyHash, KeyLabel, KeySecret, PingKey, ProjectKey, ProjectName};
+use crate::domain::timestamp::Timestamp;
+use crate::domain::user::{Membership, UserName, UserPreferences};
+use crate::import::ImportOptions;
+use crate::import::report::{ImportTally, ReportedKind};
+use crate::import::source_row::{RowError, SourceRow, decode_hex};
 use crate::password;
 
 /// Characters that a project's name may have.
-const NAME_CHARS: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 /// Characters of a name that the report shows.
-const NAME_SHOWN: usize = 40;
+const SHOWN_NAME_CHARS: usize = 40;
 
 /// What of its users counts for projects: mail addresses and log limits, by their numbers.
-pub(super) struct Owners {
+pub(super) struct ProjectOwners {
     addresses: HashMap<i64, String>,
     limits: HashMap<i64, i64>,
 }
 
-impl Owners {
-    pub(super) fn read(users: &[Row], profiles: &[Row]) -> Result<Self, Complaint> {
-        let address = |row: &Row| Ok((row.id("id")?, row.text("email")?.to_owned()));
-        let limit = |row: &Row| Ok(row.integer("user_id")?.zip(row.integer("ping_log_limit")?));
-        let addresses = users.iter().map(address).collect::<Result<_, Complaint>>()?;
-        let limits = profiles.iter().map(limit).filter_map(Result::transpose).collect::<Result<_, Complaint>>()?;
+impl ProjectOwners {
+    pub(super) fn from_rows(users: &[SourceRow], profiles: &[SourceRow]) -> Result<Self, RowError> {
+        let address = |row: &SourceRow| Ok((row.id("id")?, row.text("email")?.to_owned()));
+        let limit = |row: &SourceRow| Ok(row.integer("user_id")?.zip(row.integer("ping_log_limit")?));
+        let addresses = users.iter().map(address).collect::<Result<_, RowError>>()?;
+        let limits = profiles.iter().map(limit).filter_map(Result::transpose).collect::<Result<_, RowError>>()?;
         Ok(Self { addresses, limits })
     }
 }
 
 /// Reads rows of the table of projects.
-pub(super) struct Projects<'a> {
-    pub(super) options: &'a Options,
-    pub(super) owners: &'a Owners,
-    pub(super) secret: Option<&'a ForeignSecret>,
+pub(super) struct ProjectConverter<'a> {
+    pub(super) options: &'a ImportOptions,
+    pub(super) owners: &'a ProjectOwners,
+    pub(super) secret: Option<&'a LegacySecret>,
     /// What signatures say about it.
-    pub(super) proof: Proof,
+    pub(super) secret_verdict: SecretVerdict,
     /// Names that projects have already.
-    pub(super) taken: BTreeSet<String>,
+    pub(super) used_names: BTreeSet<String>,
     /// What was asked for and is there.
-    pub(super) met: HashSet<String>,
+    pub(super) matched: HashSet<String>,
 }
 
-impl Projects<'_> {
+impl ProjectConverter<'_> {
     /// Reads a row; `None`: it is not asked for.
-    pub(super) fn project(&mut self, row: &Row, tally: &mut Tally) -> Result<Option<ImportedProject>, Complaint> {
-        let uuid = row.need("code", row.uuid("code"))?;
+    pub(super) fn convert_project(&mut self, row: &SourceRow, tally: &mut ImportTally) -> Result<Option<ImportedProject>, RowError> {
+        let uuid = row.require("code", row.uuid("code"))?;
         let name = row.text("name")?;
         let owner = row.id("owner_id")?;
         let address = self.owners.addresses.get(&owner).map_or("", String::as_str);
         // It shows one without a name under the address of its owner.
         let shown = if name.is_empty() { address } else { name };
         let text = uuid.to_string();
-        let chosen = self.options.projects.iter().find(|chosen| [name, shown, &text].contains(&chosen.old.as_str()));
+        let chosen = self.options.projects.iter().find(|chosen| [name, shown, &text].contains(&chosen.source_name.as_str()));
         if chosen.is_none() && !self.options.projects.is_empty() {
-            tally.dropped(What::Projects, 1, "not asked for");
+            tally.add_dropped(ReportedKind::Projects, 1, "not asked for");
             return Ok(None);
         }
-        self.met.extend(chosen.map(|chosen| chosen.old.clone()));
-        let wanted = chosen.and_then(|chosen| chosen.new.as_ref()).map_or(shown, ProjectName::as_str);
+        self.matched.extend(chosen.map(|chosen| chosen.source_name.clone()));
+        let wanted = chosen.and_then(|chosen| chosen.new_name.as_ref()).map_or(shown, ProjectName::as_str);
         if wanted.is_empty() {
-            return Err(row.wrong(format!("it has no name, and its owner is not there; say --project {uuid}=NAME")));
+            return Err(row.error(format!("it has no name, and its owner is not there; say --project {uuid}=NAME")));
         }
-        let own = self.free(wanted);
-        let parsed = ProjectName::parse(&own).map_err(|problem| row.wrong(format!("{problem}; say --project {uuid}=NAME")).of(name))?;
-        tally.carried(What::Projects, 1);
+        let own = self.unique_name(wanted);
+        let parsed =
+            ProjectName::parse(&own).map_err(|problem| row.error(format!("{problem}; say --project {uuid}=NAME")).with_name(name))?;
+        tally.add_carried(ReportedKind::Projects, 1);
         if own != name {
-            tally.changed(What::Projects, 1);
-            tally.note(What::Projects, None, format!("{:?} is called {:?}", short(name), short(&own)));
+            tally.add_changed(ReportedKind::Projects, 1);
+            tally.add_note(ReportedKind::Projects, None, format!("{:?} is called {:?}", shorten_name(name), shorten_name(&own)));
         }
-        self.taken.insert(own);
+        self.used_names.insert(own);
         let badge_key = match row.text("badge_key")? {
             key if key.is_empty() || key.contains('/') => text.as_str(),
             key => key,
         };
         let limit = self.owners.limits.get(&owner).copied().unwrap_or(DEFAULT_PING_LOG_LIMIT.into());
         let ping_log_limit = u32::try_from(limit).unwrap_or_else(|_| {
-            tally.note(What::Projects, Some(1), "with a log limit that is out of range: they get that of new projects");
+            tally.add_note(ReportedKind::Projects, Some(1), "with a log limit that is out of range: they get that of new projects");
             DEFAULT_PING_LOG_LIMIT
         });
-        let old_badge = self.secret.map(|secret| OldBadge::of(badge_key, secret));
+        let old_badge = self.secret.map(|secret| LegacyBadgeKey::for_project(badge_key, secret));
         if let Some((signature, badge)) = row.text("badge_signature").ok().zip(old_badge.as_ref()) {
-            self.proof = self.proof.with(secret::signed_badge(signature, badge));
+            self.secret_verdict = self.secret_verdict.with_signature(secret_verification::verify_badge_signature(signature, badge));
         }
         Ok(Some(ImportedProject {
             uuid,
-            keys: self.keys(row, &parsed, tally)?,
+            keys: self.convert_keys(row, &parsed, tally)?,
             name: parsed,
             badge_key: badge_key.into(),
-            old_badge,
+            legacy_badge: old_badge,
             check_limit: None,
             ping_log_limit,
             channels: Vec::new(),
@@ -105,67 +106,75 @@ impl Projects<'_> {
     }
 
     /// A name of at most 100 characters that no other project has.
-    fn free(&self, wanted: &str) -> String {
+    fn unique_name(&self, wanted: &str) -> String {
         let cut = |most: usize| wanted.chars().take(most).collect::<String>();
         let numbered = (2_usize..).map(|number| {
             let end = format!(" ({number})");
-            cut(NAME_CHARS - end.len()) + &end
+            cut(MAX_NAME_CHARS - end.len()) + &end
         });
-        std::iter::once(cut(NAME_CHARS)).chain(numbered).find(|name| !self.taken.contains(name)).unwrap_or_default()
+        std::iter::once(cut(MAX_NAME_CHARS)).chain(numbered).find(|name| !self.used_names.contains(name)).unwrap_or_default()
     }
 
-    fn keys(&self, row: &Row, project: &ProjectName, tally: &mut Tally) -> Result<Vec<ImportedKey>, Complaint> {
+    fn convert_keys(&self, row: &SourceRow, project: &ProjectName, tally: &mut ImportTally) -> Result<Vec<ImportedKey>, RowError> {
         let mut keys = Vec::new();
-        for (column, access) in [("api_key", Access::ReadWrite), ("api_key_readonly", Access::ReadOnly)] {
+        for (column, access) in [("api_key", KeyAccess::ReadWrite), ("api_key_readonly", KeyAccess::ReadOnly)] {
             let text = row.text(column)?;
             let secret = match text.split_once('.') {
                 _ if text.is_empty() => continue,
-                None => ImportedSecret::Own(match access {
-                    Access::ReadOnly => Secret::ReadOnly(KeyHash::of(text.as_bytes())),
-                    _ => Secret::ReadWrite(KeyHash::of(text.as_bytes())),
+                None => ImportedKeySecret::Native(match access {
+                    KeyAccess::ReadOnly => KeySecret::ReadOnly(KeyHash::of_key(text.as_bytes())),
+                    _ => KeySecret::ReadWrite(KeyHash::of_key(text.as_bytes())),
                 }),
                 Some((_, digest)) => {
-                    let Some(digest) = unhex(digest).and_then(|digest| digest.try_into().ok()) else {
-                        tally.dropped(What::ApiKeys, 1, "neither a key nor the digest of one");
+                    let Some(digest) = decode_hex(digest).and_then(|digest| digest.try_into().ok()) else {
+                        tally.add_dropped(ReportedKind::ApiKeys, 1, "neither a key nor the digest of one");
                         continue;
                     };
                     if self.secret.is_none() {
                         let name = project.as_str();
-                        tally.dropped(
-                            What::ApiKeys,
+                        tally.add_dropped(
+                            ReportedKind::ApiKeys,
                             1,
                             "hashed: give --env-file or --secret-key-file with the SECRET_KEY of the old server",
                         );
-                        tally.note(What::ApiKeys, None, format!("or overdue key create --project {name:?} --access {}", access.name()));
+                        tally.add_note(
+                            ReportedKind::ApiKeys,
+                            None,
+                            format!("or overdue key create --project {name:?} --access {}", access.name()),
+                        );
                         continue;
                     }
-                    let note = match self.proof {
-                        Proof::Unknown => "hashed, known by the given SECRET_KEY if the old server ran with it",
-                        Proof::Right => "hashed, known by the SECRET_KEY",
-                        Proof::Wrong(_) => "hashed, refused unless the old server ran with the given SECRET_KEY",
+                    let note = match self.secret_verdict {
+                        SecretVerdict::Unknown => "hashed, known by the given SECRET_KEY if the old server ran with it",
+                        SecretVerdict::Correct => "hashed, known by the SECRET_KEY",
+                        SecretVerdict::Incorrect(_) => "hashed, refused unless the old server ran with the given SECRET_KEY",
                     };
-                    tally.note(What::ApiKeys, Some(1), note);
-                    ImportedSecret::Hashed { access, secret: 0, digest: KeyDigest(digest) }
+                    tally.add_note(ReportedKind::ApiKeys, Some(1), note);
+                    ImportedKeySecret::Legacy { access, secret_index: 0, digest: LegacyKeyDigest(digest) }
                 }
             };
             let hint = match text.split_once('.') {
-                Some((start, _)) => HashedKey::prefix(access == Access::ReadOnly).to_owned() + start,
-                None => text.chars().take(Key::HINT_LENGTH).collect(),
+                Some((start, _)) => LegacyKey::prefix(access == KeyAccess::ReadOnly).to_owned() + start,
+                None => text.chars().take(ProjectKey::HINT_LENGTH).collect(),
             };
-            keys.push(key(secret, &hint));
-            tally.carried(What::ApiKeys, 1);
+            keys.push(imported_key(secret, &hint));
+            tally.add_carried(ReportedKind::ApiKeys, 1);
         }
         match row.text("ping_key")? {
             "" => {}
             text => match PingKey::parse(text) {
                 Some(key) => {
-                    let hint: String = text.chars().take(Key::HINT_LENGTH).collect();
-                    keys.push(self::key(ImportedSecret::Own(Secret::Ping(key)), &hint));
-                    tally.carried(What::PingKeys, 1);
+                    let hint: String = text.chars().take(ProjectKey::HINT_LENGTH).collect();
+                    keys.push(self::imported_key(ImportedKeySecret::Native(KeySecret::Ping(key)), &hint));
+                    tally.add_carried(ReportedKind::PingKeys, 1);
                 }
                 None => {
-                    let most = PingKey::MOST_LENGTH;
-                    tally.dropped(What::PingKeys, 1, format!("not 1 to {most} of A-Z, a-z, 0-9, hyphen and underscore, or a UUID"));
+                    let most = PingKey::MAX_LENGTH;
+                    tally.add_dropped(
+                        ReportedKind::PingKeys,
+                        1,
+                        format!("not 1 to {most} of A-Z, a-z, 0-9, hyphen and underscore, or a UUID"),
+                    );
                 }
             },
         }
@@ -174,62 +183,73 @@ impl Projects<'_> {
 }
 
 /// A key of which nothing else is known but how it begins.
-fn key(secret: ImportedSecret, hint: &str) -> ImportedKey {
-    let hint = hint.chars().take(Key::LONGEST_HINT).collect();
-    ImportedKey { secret, hint, label: KeyLabel::default(), created: None, used: None, managed: None }
+fn imported_key(secret: ImportedKeySecret, hint: &str) -> ImportedKey {
+    let hint = hint.chars().take(ProjectKey::MAX_IMPORTED_HINT_LENGTH).collect();
+    ImportedKey { secret, hint, label: KeyLabel::default(), created: None, last_use: None, managed_by: None }
 }
 
 /// As much of a name as a line has room for.
-fn short(name: &str) -> String {
+fn shorten_name(name: &str) -> String {
     let mut chars = name.chars();
-    let start: String = chars.by_ref().take(NAME_SHOWN).collect();
+    let start: String = chars.by_ref().take(SHOWN_NAME_CHARS).collect();
     if chars.next().is_some() { start + "…" } else { start }
 }
 
 /// Reads a row of the table of users. `projects` are those that come along with what each user may do there, by the user's number.
-pub(super) fn user(
-    row: &Row,
+pub(super) fn convert_user(
+    row: &SourceRow,
     projects: &HashMap<i64, Vec<(Uuid, Membership)>>,
     taken: &mut BTreeSet<Box<str>>,
-    now: Moment,
-    tally: &mut Tally,
-) -> Result<Option<ImportedUser>, Complaint> {
+    now: Timestamp,
+    tally: &mut ImportTally,
+) -> Result<Option<ImportedUser>, RowError> {
     let address = [row.text("email")?, row.text("username")?].into_iter().find(|text| !text.is_empty()).unwrap_or_default();
     let stays = match UserName::parse(address) {
-        Ok(name) if taken.insert(name.folded()) => Ok(name),
+        Ok(name) if taken.insert(name.case_folded()) => Ok(name),
         Ok(_) => Err("another user has this address but for upper and lower case".to_owned()),
         Err(problem) => Err(problem.to_string()),
     };
     let name = match stays {
         Ok(name) => name,
         Err(why) => {
-            tally.dropped(What::Users, 1, format!("{:?} stays behind: {why}", short(address)));
+            tally.add_dropped(ReportedKind::Users, 1, format!("{:?} stays behind: {why}", shorten_name(address)));
             return Ok(None);
         }
     };
     // A hash that nobody's password could be checked against is none: its user needs a link.
     let password = row.text("password")?.strip_prefix("argon2").and_then(password::parse);
-    let owner = row.flag("is_superuser")?.unwrap_or(false);
+    let owner = row.boolean("is_superuser")?.unwrap_or(false);
     let mut projects = if owner { Vec::new() } else { projects.get(&row.id("id")?).cloned().unwrap_or_default() };
     // Of two the greater counts.
     projects.sort_unstable_by(|(a, least), (b, most)| a.cmp(b).then(most.cmp(least)));
     projects.dedup_by_key(|(uuid, _)| *uuid);
-    tally.carried(What::Users, 1);
+    tally.add_carried(ReportedKind::Users, 1);
     if password.is_none() {
-        tally.changed(What::Users, 1);
-        tally.note(What::Users, Some(1), "without a password that can be taken over: overdue user link");
+        tally.add_changed(ReportedKind::Users, 1);
+        tally.add_note(ReportedKind::Users, Some(1), "without a password that can be taken over: overdue user link");
     }
-    let disabled = !row.flag("is_active")?.unwrap_or(true);
-    let created = row.moment("date_joined")?.unwrap_or(now).min(now);
-    let (uuid, second, taste, managed) = (None, None, Taste::default(), None);
-    Ok(Some(ImportedUser { uuid, name, password, second, owner, projects, taste, disabled, created, managed }))
+    let disabled = !row.boolean("is_active")?.unwrap_or(true);
+    let created = row.timestamp("date_joined")?.unwrap_or(now).min(now);
+    let (uuid, second, taste, managed) = (None, None, UserPreferences::default(), None);
+    Ok(Some(ImportedUser {
+        uuid,
+        name,
+        password,
+        second_factor: second,
+        owner,
+        projects,
+        preferences: taste,
+        disabled,
+        created,
+        managed_by: managed,
+    }))
 }
 
 /// What a row of the table of members lets its user do.
-pub(super) fn membership(row: &Row) -> Result<Membership, Complaint> {
+pub(super) fn read_membership(row: &SourceRow) -> Result<Membership, RowError> {
     let is_read_only = match row.text("role")? {
         "r" => true,
-        "" => !row.flag("rw")?.unwrap_or(true),
+        "" => !row.boolean("rw")?.unwrap_or(true),
         _ => false,
     };
     Ok(if is_read_only { Membership::ReadOnly } else { Membership::Member })

@@ -10,50 +10,50 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::private;
+use super::create_owner_only;
 use crate::clock::Clock;
 
 /// How often a database is copied that is written to meanwhile.
-const COPIES: usize = 20;
+const MAX_COPIES: usize = 20;
 /// Of these copies in a row, the last one is made under a lock. Those before it leave the server time, and bring the file into memory.
-const ROUND: usize = 4;
+const COPIES_PER_LOCK: usize = 4;
 /// How long the lock is held. Programs wait for five seconds unless they are told otherwise.
-const LONGEST_LOCK: Duration = Duration::from_secs(2);
+const MAX_LOCK_TIME: Duration = Duration::from_secs(2);
 /// Bytes that are copied between two looks at the time.
-const CHUNK: u64 = 4 << 20;
+const CHUNK_BYTES: u64 = 4 << 20;
 /// Where a file has the counter of its changes (the format's section 1.3.7).
-const CHANGES_AT: u64 = 24;
+const CHANGE_COUNTER_OFFSET: u64 = 24;
 
 /// Copies a database with the files beside it: the log of changes that it does not hold yet, or the journal by which a change is rolled back.
 ///
 /// # Errors
 /// When a file cannot be read or written, and when there was a change during each copy.
-pub(super) fn make(from: &Path, to: &Path) -> Result<(), String> {
-    for attempt in 0..COPIES {
+pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), String> {
+    for attempt in 0..MAX_COPIES {
         let began = Clock::System.uptime();
-        if copy(from, to, takes_lock(attempt), &mut || Clock::System.uptime().saturating_sub(began))? {
+        if copy_once(from, to, is_locked_attempt(attempt), &mut || Clock::System.uptime().saturating_sub(began))? {
             return Ok(());
         }
     }
     Err("it was written to while it was copied: stop the old server, or copy it with sqlite3 FILE '.backup COPY'".into())
 }
 
-fn takes_lock(attempt: usize) -> bool {
-    attempt % ROUND == ROUND - 1
+fn is_locked_attempt(attempt: usize) -> bool {
+    attempt % COPIES_PER_LOCK == COPIES_PER_LOCK - 1
 }
 
 /// Copies a database once. Returns `false` if it was written to meanwhile, or it took too long for the lock. `elapsed`: the time since the copy
 /// began, asked after each part.
-fn copy(from: &Path, to: &Path, takes_lock: bool, elapsed: &mut dyn FnMut() -> Duration) -> Result<bool, String> {
+fn copy_once(from: &Path, to: &Path, takes_lock: bool, elapsed: &mut dyn FnMut() -> Duration) -> Result<bool, String> {
     let lock = if takes_lock { lock(from) } else { None };
     let locked_at = elapsed();
     // A change that has begun is not in the file yet, if nobody can write: its journal is not needed.
     let ends = if lock.is_some() { &[""][..] } else { &["", "-wal", "-journal"] };
     let unread = |error: io::Error| format!("cannot read {}: {error}", from.display());
     let database = File::open(from).map_err(unread)?;
-    let before = State::of(&database, from, ends);
+    let before = DatabaseFingerprint::read(&database, from, ends);
     for end in ends {
-        let (from, to) = (beside(from, end), beside(to, end));
+        let (from, to) = (sidecar_path(from, end), sidecar_path(to, end));
         let _ = fs::remove_file(&to);
         let other;
         let mut file = &database;
@@ -65,11 +65,11 @@ fn copy(from: &Path, to: &Path, takes_lock: bool, elapsed: &mut dyn FnMut() -> D
             file = &other;
         }
         let failed = |error| format!("cannot copy {} to {}: {error}", from.display(), to.display());
-        let mut copy = private(&to).map_err(failed)?;
+        let mut copy = create_owner_only(&to).map_err(failed)?;
         loop {
-            let copied = io::copy(&mut (&mut file).take(CHUNK), &mut copy).map_err(failed)?;
+            let copied = io::copy(&mut (&mut file).take(CHUNK_BYTES), &mut copy).map_err(failed)?;
             let held = elapsed().saturating_sub(locked_at);
-            if lock.is_some() && held > LONGEST_LOCK {
+            if lock.is_some() && held > MAX_LOCK_TIME {
                 return Ok(false);
             }
             if copied == 0 {
@@ -79,30 +79,30 @@ fn copy(from: &Path, to: &Path, takes_lock: bool, elapsed: &mut dyn FnMut() -> D
         copy.flush().map_err(failed)?;
     }
     // Any file of this name that this process closes lets the lock go, so this comes before.
-    let is_same = State::of(&database, from, ends) == before;
+    let is_same = DatabaseFingerprint::read(&database, from, ends) == before;
     drop(database);
     Ok(is_same)
 }
 
 /// What a change of a database changes.
 #[derive(PartialEq, Eq)]
-struct State {
+struct DatabaseFingerprint {
     /// The header's counter.
-    changes: Option<[u8; 4]>,
+    change_counter: Option<[u8; 4]>,
     /// Size and time of each file that is copied.
     files: Vec<Option<(u64, Option<SystemTime>)>>,
 }
 
-impl State {
-    fn of(database: &File, path: &Path, ends: &[&str]) -> Self {
+impl DatabaseFingerprint {
+    fn read(database: &File, path: &Path, ends: &[&str]) -> Self {
         let mut changes = [0; 4];
-        let changes = database.read_exact_at(&mut changes, CHANGES_AT).ok().map(|()| changes);
-        let file = |end: &&str| fs::metadata(beside(path, end)).ok().map(|file| (file.len(), file.modified().ok()));
-        Self { changes, files: ends.iter().map(file).collect() }
+        let changes = database.read_exact_at(&mut changes, CHANGE_COUNTER_OFFSET).ok().map(|()| changes);
+        let file = |end: &&str| fs::metadata(sidecar_path(path, end)).ok().map(|file| (file.len(), file.modified().ok()));
+        Self { change_counter: changes, files: ends.iter().map(file).collect() }
     }
 }
 
-fn beside(path: &Path, end: &str) -> PathBuf {
+fn sidecar_path(path: &Path, end: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(end);
     PathBuf::from(path)
@@ -110,7 +110,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 
 #[cfg(feature = "sqlite")]
 fn lock(path: &Path) -> Option<crate::import::sqlite::ReadLock> {
-    crate::import::sqlite::ReadLock::take(path)
+    crate::import::sqlite::ReadLock::acquire(path)
 }
 
 #[cfg(not(feature = "sqlite"))]
@@ -142,16 +142,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (path, to) = (directory.path().join("hc"), directory.path().join("copy"));
         let server = server(&path);
-        let locked: Vec<_> = (0..COPIES).filter(|attempt| takes_lock(*attempt)).collect();
+        let locked: Vec<_> = (0..MAX_COPIES).filter(|attempt| is_locked_attempt(*attempt)).collect();
         assert_eq!((locked.first(), locked.len()), (Some(&3), 5));
         let mut writes = Vec::new();
-        let is_good = copy(&path, &to, false, &mut || {
+        let is_good = copy_once(&path, &to, false, &mut || {
             writes.push(write(&server));
             Duration::from_secs(60)
         });
         assert!(writes.len() > 3 && writes.iter().all(|written| *written), "{writes:?}");
         assert_eq!(is_good, Ok(false), "it was written to meanwhile");
-        assert_eq!(copy(&path, &to, false, &mut || Duration::from_secs(60)), Ok(true), "it takes as long as it takes");
+        assert_eq!(copy_once(&path, &to, false, &mut || Duration::from_secs(60)), Ok(true), "it takes as long as it takes");
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         let inode = format!(":{} ", std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap()));
         let is_locked = || fs::read_to_string("/proc/locks").is_ok_and(|locks| locks.contains(&inode));
         let mut writes = Vec::new();
-        let is_good = copy(&path, &to, true, &mut || {
+        let is_good = copy_once(&path, &to, true, &mut || {
             writes.push(write(&server));
             assert!(is_locked() || !cfg!(target_os = "linux"));
             Duration::from_secs(1)
@@ -172,9 +172,9 @@ mod tests {
         assert_eq!(is_good, Ok(true));
         assert!(write(&server));
         let (mut asked, mut time) = (0, Duration::ZERO);
-        let is_good = copy(&path, &to, true, &mut || {
+        let is_good = copy_once(&path, &to, true, &mut || {
             asked += 1;
-            time += LONGEST_LOCK / 2 + Duration::from_millis(1);
+            time += MAX_LOCK_TIME / 2 + Duration::from_millis(1);
             time
         });
         assert_eq!((is_good, asked), (Ok(false), 3), "it stops within the file");

@@ -1,18 +1,18 @@
-use super::super::tests::Everything;
+use super::super::tests::RowCollector;
 use super::*;
 
 #[test]
 fn a_source_is_recognised_by_its_first_bytes() {
     for (head, form) in [
-        (&b"SQLite format 3\0\x10\0"[..], Form::Sqlite),
-        (b"[{\"model\"", Form::Dumpdata),
-        (b"\n [", Form::Dumpdata),
-        (b"--\n-- PostgreSQL database dump\n", Form::PgDump),
-        (b"COPY api_check (id) FROM stdin;", Form::PgDump),
-        (b"\\restrict abc\n--\n", Form::PgDump),
-        (b"SET statement_timeout = 0;", Form::PgDump),
+        (&b"SQLite format 3\0\x10\0"[..], SourceFormat::Sqlite),
+        (b"[{\"model\"", SourceFormat::Dumpdata),
+        (b"\n [", SourceFormat::Dumpdata),
+        (b"--\n-- PostgreSQL database dump\n", SourceFormat::PgDump),
+        (b"COPY api_check (id) FROM stdin;", SourceFormat::PgDump),
+        (b"\\restrict abc\n--\n", SourceFormat::PgDump),
+        (b"SET statement_timeout = 0;", SourceFormat::PgDump),
     ] {
-        assert_eq!(Form::of(head), Ok(form));
+        assert_eq!(SourceFormat::from_signature(head), Ok(form));
     }
     for (head, part) in [
         (&b"PGDMP\x01"[..], "pg_restore -f - FILE | overdue import healthchecks -"),
@@ -22,22 +22,22 @@ fn a_source_is_recognised_by_its_first_bytes() {
         (b"<?xml", "it is neither"),
         (b"{\"model\"", "it is neither"),
     ] {
-        assert!(Form::of(head).unwrap_err().contains(part), "{part}");
+        assert!(SourceFormat::from_signature(head).unwrap_err().contains(part), "{part}");
     }
 }
 
 #[test]
 fn what_cannot_be_read_twice_is_kept_and_nothing_of_it_stays() {
     let text = b"COPY api_check (id) FROM stdin;\n1\n\\.\n";
-    let data = Data::spooled(&text[..], &Random::System).unwrap();
-    let mut source = Source { name: "standard input".into(), data };
+    let data = SourceData::from_stream(&text[..], &Random::System).unwrap();
+    let mut source = ImportSource { name: "standard input".into(), data };
     for _ in 0..2 {
-        let mut everything = Everything::default();
-        source.read(&mut everything).unwrap();
+        let mut everything = RowCollector::default();
+        source.read_tables(&mut everything).unwrap();
         assert_eq!(everything.rows.len(), 1);
     }
-    assert_eq!((source.form(), source.size()), (Form::PgDump, text.len() as u64));
-    let private = PrivateDirectory::make(&Random::System).unwrap();
+    assert_eq!((source.format(), source.total_progress()), (SourceFormat::PgDump, text.len() as u64));
+    let private = PrivateDirectory::create(&Random::System).unwrap();
     let path = private.0.clone();
     std::fs::write(path.join("copy"), "x").unwrap();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions()) & 0o777, 0o700);
@@ -49,7 +49,7 @@ fn what_cannot_be_read_twice_is_kept_and_nothing_of_it_stays() {
 fn errors_name_the_source() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hc");
-    let problem = || Source::open(&path, &Random::System).map(|_| ()).unwrap_err();
+    let problem = || ImportSource::open(&path, &Random::System).map(|_| ()).unwrap_err();
     assert!(problem().starts_with(&format!("{}: No such file", path.display())));
     std::fs::write(&path, "nothing").unwrap();
     assert!(problem().starts_with(&format!("{}: it is neither", path.display())));
@@ -66,14 +66,18 @@ fn a_database_is_read_in_a_copy_that_may_be_written() {
     let mut permissions = std::fs::metadata(&path).unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o400);
     std::fs::set_permissions(&path, permissions).unwrap();
-    let mut source = Source::open(&path, &Random::System).unwrap();
+    let mut source = ImportSource::open(&path, &Random::System).unwrap();
     std::fs::remove_file(&path).unwrap();
     for _ in 0..2 {
-        let mut everything = Everything::default();
-        source.read(&mut everything).unwrap();
+        let mut everything = RowCollector::default();
+        source.read_tables(&mut everything).unwrap();
         assert!(everything.rows.len() > 150);
     }
-    assert_eq!((source.form(), std::fs::read_dir(directory.path()).unwrap().count()), (Form::Sqlite, 0), "nothing was written beside it");
+    assert_eq!(
+        (source.format(), std::fs::read_dir(directory.path()).unwrap().count()),
+        (SourceFormat::Sqlite, 0),
+        "nothing was written beside it"
+    );
 }
 
 /// The default of Healthchecks: a journal that is deleted after each change.
@@ -95,9 +99,9 @@ fn a_database_is_read_while_a_server_writes_to_it() {
             }
         });
         for _ in 0..3 {
-            let opened = Source::open(&path, &Random::System).map(|mut source| {
-                let mut everything = Everything::default();
-                source.read(&mut everything).unwrap();
+            let opened = ImportSource::open(&path, &Random::System).map(|mut source| {
+                let mut everything = RowCollector::default();
+                source.read_tables(&mut everything).unwrap();
                 everything.rows.len()
             });
             let is_read = opened.as_ref().is_ok_and(|rows| *rows > 150);

@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 
-use super::super::tests::{Everything, row};
+use super::super::tests::{RowCollector, row};
 use super::*;
 
-fn read_all(path: &Path) -> Result<Vec<Row>, String> {
-    let mut everything = Everything::default();
-    Database::open(path)?.read(&mut everything).map(|()| everything.rows)
+fn read_all(path: &Path) -> Result<Vec<SourceRow>, String> {
+    let mut everything = RowCollector::default();
+    SqliteDatabase::open(path)?.read_tables(&mut everything).map(|()| everything.rows)
 }
 
 fn made(path: &Path, sql: &str) -> Connection {
@@ -22,11 +22,15 @@ fn put(connection: &Connection, rows: &[(Option<String>, Option<Vec<u8>>)]) {
     }
 }
 
-fn wanted(rows: &[(Option<String>, Option<Vec<u8>>)]) -> Vec<Row> {
+fn wanted(rows: &[(Option<String>, Option<Vec<u8>>)]) -> Vec<SourceRow> {
     let values = |(id, (ua, body)): (i64, &(Option<String>, Option<Vec<u8>>))| {
-        vec![Value::Integer(id), ua.clone().map_or(Value::Null, Value::Text), body.clone().map_or(Value::Null, Value::Bytes)]
+        vec![
+            SourceValue::Integer(id),
+            ua.clone().map_or(SourceValue::Null, SourceValue::Text),
+            body.clone().map_or(SourceValue::Null, SourceValue::Bytes),
+        ]
     };
-    (1..).zip(rows).map(|row_at| row(Table::Ping, &["id", "ua", "body_raw"], values(row_at))).collect()
+    (1..).zip(rows).map(|row_at| row(SourceTable::Ping, &["id", "ua", "body_raw"], values(row_at))).collect()
 }
 
 #[test]
@@ -39,10 +43,10 @@ fn rows_are_read_by_the_names_of_their_columns() {
     );
     assert_eq!(
         read_all(&path).unwrap(),
-        [row(Table::Check, &["id", "desc", "n"], vec![Value::Integer(1), Value::Text("ž".into()), Value::Other])]
+        [row(SourceTable::Check, &["id", "desc", "n"], vec![SourceValue::Integer(1), SourceValue::Text("ž".into()), SourceValue::Other])]
     );
     let before = std::fs::read(&path).unwrap();
-    assert_eq!(Database::open(&path).unwrap().log_rows(), 0);
+    assert_eq!(SqliteDatabase::open(&path).unwrap().max_log_rows(), 0);
     assert!(std::fs::read(&path).unwrap() == before, "reading writes nothing");
 }
 

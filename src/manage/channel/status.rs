@@ -1,23 +1,23 @@
 //! The status of a channel, and the reason why no alert of a check reaches anybody: lists, pages and the API show the same.
 
-use crate::channel::answer::shown;
-use crate::domain::alert::{DeliveryProof, Event};
-use crate::domain::channel::{Class, Transports};
+use crate::channel::transport_reply::shown;
+use crate::domain::alert::{AlertEvent, DeliveryProof};
+use crate::domain::channel::{ChannelClass, Transports};
 use crate::domain::check::Check;
-use crate::domain::moment::Moment;
 use crate::domain::project::Channel;
+use crate::domain::timestamp::Timestamp;
 use crate::engine::state::State;
-use crate::engine::{Handle, Unnotified};
+use crate::engine::{Handle, UnnotifiedReason};
 
 /// The status of a channel, worst first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChannelStatus {
     /// Nothing is sent to it since then, for this reason.
-    Disabled(Moment, Box<str>),
+    Disabled(Timestamp, Box<str>),
     /// Nothing can be delivered, for this reason.
     CannotDeliver(String),
     /// Nothing has been delivered since then, for this reason.
-    Failing(Moment, Box<str>),
+    Failing(Timestamp, Box<str>),
     /// The last test failed for this reason, and nothing has arrived since.
     TestFailed(Box<str>),
     /// Nothing has been sent with its present settings.
@@ -28,12 +28,12 @@ pub enum ChannelStatus {
 
 impl ChannelStatus {
     /// The status of a channel at a server with these transports; `None`: they are not known.
-    pub fn of(state: &State, channel: &Channel, transports: Option<Transports>) -> Self {
+    pub fn compute(state: &State, channel: &Channel, transports: Option<Transports>) -> Self {
         if let Some((since, reason)) = &channel.health.disabled {
             return Self::Disabled(*since, reason.clone());
         }
-        if channel.settings.kind().class == Class::Group {
-            return Self::of_group(state, channel, transports);
+        if channel.settings.kind().class == ChannelClass::Group {
+            return Self::compute_group(state, channel, transports);
         }
         if let Some(obstacle) = channel.settings.obstacle(transports) {
             return Self::CannotDeliver(obstacle);
@@ -42,23 +42,23 @@ impl ChannelStatus {
             (Some((since, reason)), _) => Self::Failing(*since, reason.clone()),
             (None, DeliveryProof::TestFailed(reason)) => Self::TestFailed(reason.clone()),
             (None, DeliveryProof::None) => Self::Untested,
-            (None, DeliveryProof::Arrived) => Self::Ok,
+            (None, DeliveryProof::Delivered) => Self::Ok,
         }
     }
 
     /// The status of the best member, since one that works notifies somebody.
-    fn of_group(state: &State, group: &Channel, transports: Option<Transports>) -> Self {
-        let members = state.members_of(group).filter(|member| member.settings.kind().class != Class::Group);
-        let best = members.map(|member| Self::of(state, member, transports)).max_by_key(Self::rank);
+    fn compute_group(state: &State, group: &Channel, transports: Option<Transports>) -> Self {
+        let members = state.members_of(group).filter(|member| member.settings.kind().class != ChannelClass::Group);
+        let best = members.map(|member| Self::compute(state, member, transports)).max_by_key(Self::severity);
         match best {
-            None => Self::CannotDeliver(NO_MEMBER.into()),
+            None => Self::CannotDeliver(EMPTY_GROUP_REASON.into()),
             Some(Self::Disabled(_, reason)) => Self::CannotDeliver(format!("none of its channels can deliver: {reason}")),
             Some(Self::CannotDeliver(reason)) => Self::CannotDeliver(format!("none of its channels can deliver: {reason}")),
             Some(best) => best,
         }
     }
 
-    fn rank(&self) -> u8 {
+    fn severity(&self) -> u8 {
         match self {
             Self::Disabled(..) => 0,
             Self::CannotDeliver(_) => 1,
@@ -70,7 +70,7 @@ impl ChannelStatus {
     }
 
     /// True if messages are sent, whether they arrive or not.
-    pub fn is_sent_to(&self) -> bool {
+    pub fn is_receiving(&self) -> bool {
         !matches!(self, Self::Disabled(..) | Self::CannotDeliver(_))
     }
 
@@ -85,7 +85,7 @@ impl ChannelStatus {
         for project in projects {
             handle.with_state(|state| {
                 for channel in state.project(project).into_iter().flat_map(|found| found.channels.values()) {
-                    let status = Self::of(state, channel, handle.transports()).name();
+                    let status = Self::compute(state, channel, handle.transports()).name();
                     counts.iter_mut().filter(|(name, _)| *name == status).for_each(|(_, count)| *count += 1);
                 }
             });
@@ -106,7 +106,7 @@ impl ChannelStatus {
     }
 
     /// The reason, and the time since when it holds, as far as there are some. Those who may not write see no text of a receiver in it.
-    pub fn reason(&self, may_write: bool) -> (Option<Moment>, Option<&str>) {
+    pub fn reason(&self, may_write: bool) -> (Option<Timestamp>, Option<&str>) {
         let (since, reason): (_, &str) = match self {
             Self::Disabled(since, reason) | Self::Failing(since, reason) => (Some(*since), reason),
             Self::CannotDeliver(reason) => (None, reason),
@@ -118,14 +118,14 @@ impl ChannelStatus {
 }
 
 /// The reason for a group without channels.
-const NO_MEMBER: &str = "it has no channel";
+const EMPTY_GROUP_REASON: &str = "it has no channel";
 
 /// The reason why no alert about a downtime of a check would reach anybody; `None`: a channel is sent to.
-pub fn unnotified(state: &State, check: &Check, transports: Option<Transports>) -> Option<&'static str> {
-    if let Some(unnotified) = state.unnotified(check) {
-        return Some(unnotified.text());
+pub fn unnotified_reason(state: &State, check: &Check, transports: Option<Transports>) -> Option<&'static str> {
+    if let Some(unnotified) = state.unnotified_reason(check) {
+        return Some(unnotified.description());
     }
-    let is_sent_to = |channel: &Channel| ChannelStatus::of(state, channel, transports).is_sent_to();
-    let can_deliver = state.audience(check, Event::Down).values().any(|channel| is_sent_to(channel));
-    (!can_deliver).then_some(Unnotified::CANNOT_DELIVER)
+    let is_sent_to = |channel: &Channel| ChannelStatus::compute(state, channel, transports).is_receiving();
+    let can_deliver = state.audience(check, AlertEvent::Down).values().any(|channel| is_sent_to(channel));
+    (!can_deliver).then_some(UnnotifiedReason::CANNOT_DELIVER)
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::domain::channel::Class;
+use crate::domain::channel::ChannelClass;
 use crate::domain::project::Channel;
 use crate::engine::command::Unavailable;
-use crate::engine::{Handle, Tried};
-use crate::manage::ManageError;
+use crate::engine::{ChannelTestResult, Handle};
+use crate::manage::OperationError;
 
 /// How long whoever asked for a test over HTTP waits. The slowest kinds give up after 60 s.
 pub const TEST_TIME: Duration = Duration::from_secs(75);
@@ -19,7 +19,7 @@ const GROUP_TIME: Duration = Duration::from_secs(70);
 /// The result of a test.
 pub enum Tested {
     /// Of a channel.
-    Channel(Tried),
+    Channel(ChannelTestResult),
     /// Of a group: of each of its channels.
     Group(Vec<MemberTest>),
 }
@@ -29,7 +29,7 @@ pub struct MemberTest {
     /// The channel.
     pub channel: Arc<Channel>,
     /// The result, or the reason why there is none.
-    pub tried: Result<Tried, ManageError>,
+    pub tried: Result<ChannelTestResult, OperationError>,
 }
 
 /// Sends a test to a channel, or to the channels of a group one after the other, and waits for the result, little more than a minute at
@@ -37,30 +37,30 @@ pub struct MemberTest {
 ///
 /// # Errors
 /// When it is a group without channels, too many tests wait, the channel is gone, or the server stops.
-pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested, ManageError> {
-    if channel.settings.kind().class != Class::Group {
+pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested, OperationError> {
+    if channel.settings.kind().class != ChannelClass::Group {
         return test_one(handle, channel, up).await.map(Tested::Channel);
     }
     let members: Vec<_> = handle.with_state(|state| state.members_of(channel).map(Arc::clone).collect());
     if members.is_empty() {
-        return Err(ManageError::EmptyGroup);
+        return Err(OperationError::EmptyGroup);
     }
     let until = handle.clock().uptime() + GROUP_TIME;
     let mut tests = Vec::with_capacity(members.len());
     for channel in members {
         let left = until.saturating_sub(handle.clock().uptime());
         let tried = match left {
-            Duration::ZERO => Err(ManageError::NoTestResult),
-            left => timeout(left, test_one(handle, &channel, up)).await.unwrap_or(Err(ManageError::NoTestResult)),
+            Duration::ZERO => Err(OperationError::NoTestResult),
+            left => timeout(left, test_one(handle, &channel, up)).await.unwrap_or(Err(OperationError::NoTestResult)),
         };
         tests.push(MemberTest { channel, tried });
     }
     Ok(Tested::Group(tests))
 }
 
-async fn test_one(handle: &Handle, channel: &Channel, up: bool) -> Result<Tried, ManageError> {
-    let tried = handle.try_channel(channel.id, up).map_err(ManageError::Unavailable)?;
+async fn test_one(handle: &Handle, channel: &Channel, up: bool) -> Result<ChannelTestResult, OperationError> {
+    let tried = handle.request_channel_test(channel.id, up).map_err(OperationError::Unavailable)?;
     let is_gone = || handle.with_state(|state| state.channel(channel.id).is_none());
     // Whoever sends lets go of what cannot be sent any more.
-    tried.await.map_err(|_| if is_gone() { ManageError::Gone } else { ManageError::Unavailable(Unavailable::Stopping) })
+    tried.await.map_err(|_| if is_gone() { OperationError::Removed } else { OperationError::Unavailable(Unavailable::Stopping) })
 }

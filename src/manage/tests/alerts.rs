@@ -3,66 +3,78 @@
 use std::time::Duration;
 
 use super::*;
-use crate::domain::alert::{Delivery, DeliveryOutcome, Event, Telling};
+use crate::domain::alert::{AlertEvent, DeliveryRecord, DeliveryResult, NotificationState};
 use crate::domain::check::Check;
-use crate::domain::edit::{ChannelChoice, Edit};
+use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 use crate::domain::ids::{ChannelId, DeliveryNumber};
-use crate::domain::ping::{Kind, Origin};
-use crate::domain::text::{Failures, Name};
-use crate::engine::Tried;
-use crate::engine::command::{PingRequest, Report, SendOutcome, Signal, Target};
-use crate::manage::channel::{Chosen, Tested};
-use crate::manage::delivery::Wanted;
+use crate::domain::ping::{PingKind, PingOrigin};
+use crate::domain::text::{FailureThreshold, Name};
+use crate::engine::ChannelTestResult;
+use crate::engine::command::{DeliveryReport, PingRequest, PingSignal, PingTarget, SendResult};
+use crate::manage::channel::{CheckSelection, Tested};
+use crate::manage::delivery::DeliveryFilter;
 
-fn check(service: &Service, project: &Project, name: &str, tags: &str) -> Box<Check> {
-    let edit = Edit {
+fn check(service: &EngineFixture, project: &Project, name: &str, tags: &str) -> Box<Check> {
+    let edit = CheckEdit {
         name: Some(Name::parse(name).unwrap()),
         tags: Some(crate::domain::text::Tags::parse(tags).unwrap()),
-        channels: Some(ChannelChoice::All),
-        ..Edit::default()
+        channels: Some(ChannelSelection::All),
+        ..CheckEdit::default()
     };
     service.run(check::create(&service.handle, project.id, edit, Vec::new())).unwrap()
 }
 
 /// Makes a channel of a kind, and gives its id.
-fn channel_of(service: &Service, project: &Project, kind: &str, pairs: &[(&str, &str)]) -> ChannelId {
-    let settings = ChannelSettings::parse(ChannelKind::named(kind).unwrap(), pairs.iter().copied()).unwrap();
+fn channel_of(service: &EngineFixture, project: &Project, kind: &str, pairs: &[(&str, &str)]) -> ChannelId {
+    let settings = ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied()).unwrap();
     service.run(channel::create(&service.handle, project.id, ChannelName::parse(kind).unwrap(), settings)).unwrap().id
 }
 
-fn ping(service: &Service, check: &Check, kind: Kind) {
-    let origin =
-        Origin { scheme: crate::domain::ping::Scheme::Http, method: crate::domain::ping::Method::Get, remote_addr: None, ua: "".into() };
-    let target = Target::Uuid(check.uuid);
-    let request = PingRequest { target, signal: Signal::Http(kind), origin, rid: None, body: bytes::Bytes::new() };
+fn ping(service: &EngineFixture, check: &Check, kind: PingKind) {
+    let origin = PingOrigin {
+        scheme: crate::domain::ping::PingScheme::Http,
+        method: crate::domain::ping::PingMethod::Get,
+        remote_addr: None,
+        user_agent: "".into(),
+    };
+    let target = PingTarget::Uuid(check.uuid);
+    let request = PingRequest { target, signal: PingSignal::Http(kind), origin, rid: None, body: bytes::Bytes::new() };
     service.run(service.handle.call(Command::Ping(Box::new(request)))).unwrap().unwrap();
 }
 
 /// Has all that waits for a channel given up; the numbers of that.
-fn give_up(service: &Service, channel: ChannelId) -> Vec<u64> {
+fn give_up(service: &EngineFixture, channel: ChannelId) -> Vec<u64> {
     finish(service, channel, 500)
 }
 
 /// The same after an answer with this status.
-fn finish(service: &Service, channel: ChannelId, status: u16) -> Vec<u64> {
-    report(service, channel, SendOutcome::Failed("no".into()), status)
+fn finish(service: &EngineFixture, channel: ChannelId, status: u16) -> Vec<u64> {
+    report(service, channel, SendResult::Failed("no".into()), status)
 }
 
 /// Reports this of all that waits for a channel; the numbers of that.
-fn report(service: &Service, channel: ChannelId, sent: SendOutcome, status: u16) -> Vec<u64> {
-    let rows: Vec<_> = service.handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
-    let report = Report { recipients: Default::default(), channel, sent_to: None, rows: rows.clone(), told_with: None, sent, status };
-    service.run(service.handle.call(Command::ReportDeliveries(vec![report]))).unwrap().unwrap();
+fn report(service: &EngineFixture, channel: ChannelId, sent: SendResult, status: u16) -> Vec<u64> {
+    let rows: Vec<_> = service.handle.with_state(|state| state.outbox.rows_of_channel(channel).map(|row| row.number).collect());
+    let report = DeliveryReport {
+        recipients: Default::default(),
+        channel,
+        sent_to: None,
+        rows: rows.clone(),
+        merged_into: None,
+        result: sent,
+        status,
+    };
+    service.run(service.handle.call(Command::RecordDeliveryReports(vec![report]))).unwrap().unwrap();
     rows.into_iter().map(|number| number.0).collect()
 }
 
-fn list(service: &Service, wanted: Wanted) -> Vec<Delivery> {
+fn list(service: &EngineFixture, wanted: DeliveryFilter) -> Vec<DeliveryRecord> {
     service.run(delivery::list(&service.handle, wanted, 100)).unwrap()
 }
 
 #[test]
 fn checks_are_assigned_by_name_by_tag_and_all_of_them() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let (one, two) = (service.project("one"), service.project("two"));
     let first = check(&service, &one, "first", "x y");
     let second = check(&service, &one, "second", "y");
@@ -71,16 +83,16 @@ fn checks_are_assigned_by_name_by_tag_and_all_of_them() {
     let channel = || service.handle.with_state(|state| state.channel(id).cloned().unwrap());
     let told =
         |check: &Check| service.handle.with_state(|state| state.check(check.id).is_some_and(|check| check.settings.channels.contains(&id)));
-    let tagged = |tags: &[&str]| Chosen::Tagged(tags.iter().map(|tag| (*tag).into()).collect());
-    let named = |name: &str| Chosen::Named(vec![name.into()]);
+    let tagged = |tags: &[&str]| CheckSelection::Tagged(tags.iter().map(|tag| (*tag).into()).collect());
+    let named = |name: &str| CheckSelection::Named(vec![name.into()]);
     for (chosen, assigned, count, told_of) in [
         (named("first"), true, 1, [true, false]),
         (named("first"), true, 0, [true, false]),
         (tagged(&["y"]), true, 1, [true, true]),
         (tagged(&["y", "x"]), false, 1, [false, true]),
         (tagged(&["z"]), true, 0, [false, true]),
-        (Chosen::All, false, 1, [false, false]),
-        (Chosen::All, true, 2, [true, true]),
+        (CheckSelection::All, false, 1, [false, false]),
+        (CheckSelection::All, true, 2, [true, true]),
     ] {
         assert_eq!(service.run(channel::assign(&service.handle, &channel(), chosen, assigned)).unwrap(), count);
         assert_eq!([told(&first), told(&second), told(&elsewhere)], [told_of[0], told_of[1], false]);
@@ -89,17 +101,17 @@ fn checks_are_assigned_by_name_by_tag_and_all_of_them() {
     assert_eq!(unknown, r#"there is no check "elsewhere"; `check list` shows those there are"#);
     // Not even a command that names it takes a check of another project.
     let command = Command::AssignChannel { channel: id, checks: vec![elsewhere.id], assigned: true };
-    assert_eq!(service.run(service.handle.call(command)), Ok(Ok(Outcome::Assigned(0))));
+    assert_eq!(service.run(service.handle.call(command)), Ok(Ok(CommandOutcome::ChannelAssigned(0))));
 }
 
 #[test]
 fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let project = service.project("one");
     let hook = channel_of(&service, &project, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/")]);
     let mail = channel_of(&service, &project, "email", &[("to", "a@example.org")]);
     let check = check(&service, &project, "Backup", "");
-    ping(&service, &check, Kind::Fail);
+    ping(&service, &check, PingKind::Fail);
     let (to_hook, to_mail) = (give_up(&service, hook)[0], give_up(&service, mail)[0]);
     let never_tried = to_mail;
     let retry = |number| service.run(delivery::retry(&service.handle, number));
@@ -109,13 +121,13 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
         })
     };
     assert_eq!(waiting(), []);
-    let failed = list(&service, Wanted { failed: true, ..Wanted::default() }).remove(0);
+    let failed = list(&service, DeliveryFilter { only_failed: true, ..DeliveryFilter::default() }).remove(0);
     let down = service.handle.flip(failed.flip).unwrap().unwrap().flip.at;
     let number = retry(to_mail).unwrap();
-    assert_eq!(waiting(), [(number, mail, check.id, failed.flip, Event::Down, down)]);
+    assert_eq!(waiting(), [(number, mail, check.id, failed.flip, AlertEvent::Down, down)]);
     assert_ne!(number, to_mail);
     // What was tried may have arrived, and says so when it is sent again.
-    let doubtful = |number| service.handle.with_state(|state| state.outbox.get(DeliveryNumber(number)).map(|row| row.doubtful));
+    let doubtful = |number| service.handle.with_state(|state| state.outbox.get(DeliveryNumber(number)).map(|row| row.may_be_duplicate));
     assert_eq!(doubtful(number), Some(false));
     service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)], None))).unwrap().unwrap();
     give_up(&service, mail);
@@ -126,7 +138,7 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     let begin = |number| service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)], None))).unwrap().unwrap();
     let number = retry(never_tried).unwrap();
     begin(number);
-    report(&service, mail, SendOutcome::Later { reason: "the answer was 504".into(), doubtful: true }, 504);
+    report(&service, mail, SendResult::Retry { reason: "the answer was 504".into(), may_have_arrived: true }, 504);
     begin(number);
     let number = retry(finish(&service, mail, 400)[0]).unwrap();
     assert_eq!(doubtful(number), Some(true));
@@ -138,16 +150,20 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     let to_mail = give_up(&service, mail)[0];
 
     // It is up again: people would be told what is no longer true, a program gets every event.
-    ping(&service, &check, Kind::Success);
+    ping(&service, &check, PingKind::Success);
     give_up(&service, hook);
     give_up(&service, mail);
     assert_eq!(refused(retry(to_mail)), "the check has changed its status since, and this channel is told only what is true now");
     let number = retry(to_hook).unwrap();
-    assert_eq!(waiting(), [(number, hook, check.id, failed.flip, Event::Down, down)]);
+    assert_eq!(waiting(), [(number, hook, check.id, failed.flip, AlertEvent::Down, down)]);
 
     service.run(channel::disable(&service.handle, hook)).unwrap();
     assert_eq!(refused(retry(to_hook)), "the channel is disabled; `channel enable` changes that");
-    assert!(list(&service, Wanted { channel: Some(hook), ..Wanted::default() }).iter().any(|delivery| delivery.number.0 == to_hook));
+    assert!(
+        list(&service, DeliveryFilter { channel: Some(hook), ..DeliveryFilter::default() })
+            .iter()
+            .any(|delivery| delivery.number.0 == to_hook)
+    );
     service.run(channel::enable(&service.handle, hook)).unwrap();
     assert_eq!(refused(retry(0)), "there is no delivery 0; `deliveries` shows those there are");
     assert_eq!(refused(retry(u64::MAX)), format!("there is no delivery {}; `deliveries` shows those there are", u64::MAX));
@@ -157,91 +173,94 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
 
 #[test]
 fn deliveries_are_found_by_project_channel_check_and_outcome() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let (one, two) = (service.project("one"), service.project("two"));
     let hook = channel_of(&service, &one, "webhook", &[("down-url", "http://a/")]);
     let other = channel_of(&service, &two, "webhook", &[("down-url", "http://a/")]);
     let checks = [check(&service, &one, "a", ""), check(&service, &one, "b", ""), check(&service, &two, "c", "")];
-    checks.iter().for_each(|check| ping(&service, check, Kind::Fail));
+    checks.iter().for_each(|check| ping(&service, check, PingKind::Fail));
     give_up(&service, hook);
-    let number = service.handle.with_state(|state| state.outbox.of_channel(other).next().unwrap().number);
-    let report = Report {
+    let number = service.handle.with_state(|state| state.outbox.rows_of_channel(other).next().unwrap().number);
+    let report = DeliveryReport {
         recipients: Default::default(),
         channel: other,
         sent_to: None,
         rows: vec![number],
-        told_with: Some(number),
-        sent: SendOutcome::Delivered,
+        merged_into: Some(number),
+        result: SendResult::Delivered,
         status: 200,
     };
-    service.run(service.handle.call(Command::ReportDeliveries(vec![report]))).unwrap().unwrap();
+    service.run(service.handle.call(Command::RecordDeliveryReports(vec![report]))).unwrap().unwrap();
     let [a, _, c] = [0, 1, 2].map(|place: usize| checks[place].id);
-    let none = Wanted::default();
+    let none = DeliveryFilter::default();
     for (wanted, count) in [
         (none, 3),
-        (Wanted { failed: true, ..none }, 2),
-        (Wanted { project: Some(one.id), ..none }, 2),
-        (Wanted { project: Some(two.id), failed: true, ..none }, 0),
-        (Wanted { channel: Some(hook), ..none }, 2),
-        (Wanted { channel: Some(hook), check: Some(a), ..none }, 1),
-        (Wanted { check: Some(c), ..none }, 1),
+        (DeliveryFilter { only_failed: true, ..none }, 2),
+        (DeliveryFilter { project: Some(one.id), ..none }, 2),
+        (DeliveryFilter { project: Some(two.id), only_failed: true, ..none }, 0),
+        (DeliveryFilter { channel: Some(hook), ..none }, 2),
+        (DeliveryFilter { channel: Some(hook), check: Some(a), ..none }, 1),
+        (DeliveryFilter { check: Some(c), ..none }, 1),
     ] {
         assert_eq!(list(&service, wanted).len(), count);
     }
     let all = list(&service, none);
     assert!(all.is_sorted_by_key(|delivery| std::cmp::Reverse(delivery.number)));
-    assert_eq!((all[0].outcome, all[0].told_with), (DeliveryOutcome::Delivered, None::<DeliveryNumber>));
+    assert_eq!((all[0].result, all[0].merged_into), (DeliveryResult::Delivered, None::<DeliveryNumber>));
     assert_eq!(service.run(delivery::list(&service.handle, none, 1)).unwrap(), all[..1]);
     // Of a channel that is gone its checks still tell the project.
     service.run(channel::delete(&service.handle, hook)).unwrap();
-    assert_eq!(list(&service, Wanted { project: Some(one.id), ..none }).len(), 2);
+    assert_eq!(list(&service, DeliveryFilter { project: Some(one.id), ..none }).len(), 2);
 }
 
 #[test]
 fn alerting_is_changed_and_says_what_it_waits_for() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let project = service.project("one");
     let check = check(&service, &project, "a", "");
-    let three = service.run(check::set_alerting(&service.handle, &check, Some(Failures::parse(3).unwrap()), None)).unwrap();
-    assert_eq!((three.settings.after.get(), three.state.telling.name(), three.state.telling.waits()), (3, "quiet", None));
-    ping(&service, &check, Kind::Fail);
-    let telling = service.handle.with_state(|state| state.check(check.id).unwrap().state.telling);
-    let Telling::Due { at, .. } = telling else { panic!("{telling:?}") };
-    assert_eq!((telling.name(), telling.waits()), ("due", Some((at, "it has not failed often enough in a row"))));
-    let one = service.run(check::set_alerting(&service.handle, &check, Some(Failures::ONE), None)).unwrap();
-    assert_eq!((one.state.telling.name(), one.state.telling.waits()), ("unheard", None));
+    let three = service.run(check::set_alerting(&service.handle, &check, Some(FailureThreshold::parse(3).unwrap()), None)).unwrap();
+    assert_eq!(
+        (three.settings.failure_threshold.get(), three.state.notification.name(), three.state.notification.pending_decision()),
+        (3, "quiet", None)
+    );
+    ping(&service, &check, PingKind::Fail);
+    let telling = service.handle.with_state(|state| state.check(check.id).unwrap().state.notification);
+    let NotificationState::Pending { at, .. } = telling else { panic!("{telling:?}") };
+    assert_eq!((telling.name(), telling.pending_decision()), ("due", Some((at, "it has not failed often enough in a row"))));
+    let one = service.run(check::set_alerting(&service.handle, &check, Some(FailureThreshold::ONE), None)).unwrap();
+    assert_eq!((one.state.notification.name(), one.state.notification.pending_decision()), ("unheard", None));
     service.run(check::delete(&service.handle, check.id)).unwrap();
     assert_eq!(
-        refused(service.run(check::set_alerting(&service.handle, &check, Some(Failures::ONE), None))),
+        refused(service.run(check::set_alerting(&service.handle, &check, Some(FailureThreshold::ONE), None))),
         "what it is about was removed meanwhile"
     );
 }
 
 #[test]
 fn a_test_of_a_channel_that_goes_is_told() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let project = service.project("one");
     let id = channel_of(&service, &project, "email", &[("to", "a@example.org")]);
     let mail = service.handle.with_state(|state| state.channel(id).cloned().unwrap());
     let untried = service.run(async {
         let testing = channel::test(&service.handle, &mail, false);
         let sender = async {
-            service.handle.something_to_send().await;
+            service.handle.wait_for_outgoing().await;
             channel::delete(&service.handle, id).await.unwrap();
-            drop(service.handle.next_trial());
+            drop(service.handle.next_channel_test());
         };
         let (tried, ()) = tokio::join!(testing, sender);
         refused(tried)
     });
     assert_eq!(untried, "what it is about was removed meanwhile");
     // One project takes half of the places.
-    let busy: Vec<_> = (0..8).map(|_| service.handle.try_channel(id, false).unwrap()).collect();
+    let busy: Vec<_> = (0..8).map(|_| service.handle.request_channel_test(id, false).unwrap()).collect();
     assert_eq!(
         refused(service.run(channel::test(&service.handle, &mail, false))),
         "the server has too much to do; nothing was changed, try again"
     );
     drop(busy);
-    while service.handle.next_trial().is_some() {}
+    while service.handle.next_channel_test().is_some() {}
     let members = [("email", ("to", "a@example.org")), ("ntfy", ("topic", "a"))];
     let members = members.map(|(kind, setting)| channel_of(&service, &project, kind, &[setting]));
     let id = channel_of(&service, &project, "group", &[("channels", "email,ntfy")]);
@@ -251,19 +270,19 @@ fn a_test_of_a_channel_that_goes_is_told() {
         let sender = async {
             for failed in [None, Some("busy".to_owned())] {
                 let trial = loop {
-                    match service.handle.next_trial() {
+                    match service.handle.next_channel_test() {
                         Some(trial) => break trial,
-                        None => service.handle.something_to_send().await,
+                        None => service.handle.wait_for_outgoing().await,
                     }
                 };
-                assert!(trial.up);
-                trial.reply.send(Tried { took: Duration::ZERO, status: 0, failed, missed: None }).unwrap();
+                assert!(trial.is_up_message);
+                trial.reply.send(ChannelTestResult { duration: Duration::ZERO, status: 0, error: failed, missed: None }).unwrap();
             }
         };
         tokio::join!(testing, sender).0
     });
     let Ok(Tested::Group(tests)) = tested else { panic!("a group was tested as a channel") };
-    let shown = tests.into_iter().map(|test| (test.channel.settings.kind().name, test.tried.unwrap().failed)).collect::<Vec<_>>();
+    let shown = tests.into_iter().map(|test| (test.channel.settings.kind().name, test.tried.unwrap().error)).collect::<Vec<_>>();
     assert_eq!(shown, [("email", None), ("ntfy", Some("busy".to_owned()))]);
     for id in members {
         service.run(channel::delete(&service.handle, id)).unwrap();
@@ -275,13 +294,13 @@ fn a_test_of_a_channel_that_goes_is_told() {
 
 #[test]
 fn tests_of_channels_take_turns_and_leave_room_for_other_projects() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let projects: Vec<_> = (0..6).map(|number| service.project(&format!("p{number}"))).collect();
     let channels: Vec<_> = projects.iter().map(|project| channel_of(&service, project, "email", &[("to", "a@example.org")])).collect();
-    let ask = |channel| service.handle.try_channel(channel, false).is_ok();
+    let ask = |channel| service.handle.request_channel_test(channel, false).is_ok();
     let taken: Vec<_> = channels.iter().map(|channel| (0..20).filter(|_| ask(*channel)).count()).collect();
     assert_eq!(taken, [8, 4, 2, 1, 1, 0], "as much as is free");
-    let next = || service.handle.next_trial().map(|trial| (channels.iter().position(|id| *id == trial.channel), trial));
+    let next = || service.handle.next_channel_test().map(|trial| (channels.iter().position(|id| *id == trial.channel), trial));
     let under_way: Vec<_> = std::iter::from_fn(&next).collect();
     assert_eq!(under_way.iter().map(|(project, _)| *project).collect::<Vec<_>>(), [Some(0), Some(1), Some(2), Some(3)]);
     assert!(ask(channels[5]) && next().is_none(), "four at once");
@@ -291,9 +310,9 @@ fn tests_of_channels_take_turns_and_leave_room_for_other_projects() {
 
 #[test]
 fn a_project_has_a_thousand_keys_and_no_more() {
-    let service = Service::new();
+    let service = EngineFixture::new();
     let project = service.project("one");
-    let make = || service.run(super::super::key::create(&service.handle, project.id, Access::Ping, KeyLabel::default()));
+    let make = || service.run(super::super::key::create(&service.handle, project.id, KeyAccess::Ping, KeyLabel::default()));
     let first = make().unwrap().0;
     (1..1000).for_each(|_| _ = make().unwrap());
     assert_eq!(refused(make()), "the project has 1,000 keys, as many as it may; `key revoke` removes one");

@@ -9,8 +9,8 @@ use mail_builder::headers::text::Text;
 use mail_builder::mime::MimePart;
 
 use super::server::{MailFrom, is_address};
-use crate::domain::moment::Moment;
-use crate::outbound::error::{SendError, Stage};
+use crate::domain::timestamp::Timestamp;
+use crate::outbound::error::{SendError, SendStage};
 
 /// A mail to be sent. It has no `Debug`: what it says is nobody else's business.
 #[derive(Clone)]
@@ -26,28 +26,28 @@ pub struct OutgoingMail {
     /// What stands before the `@` in `Message-ID`: letters, digits, `-`, `.` and `_`. Every try of the same mail has the same.
     pub id: String,
     /// The same of the mail that this one answers.
-    pub answers: Option<String>,
+    pub in_reply_to: Option<String>,
     /// What `Date` says.
-    pub date: Moment,
+    pub date: Timestamp,
     /// Other headers. Control characters become spaces.
     pub headers: Vec<(String, String)>,
     /// A mail that goes along as it is.
-    pub attached: Option<Vec<u8>>,
+    pub attachment: Option<Vec<u8>>,
     /// How long sending may take, from when it is its turn.
-    pub within: Duration,
+    pub timeout: Duration,
 }
 
 impl OutgoingMail {
     /// The whole message.
     pub(super) fn build(&self, from: &MailFrom) -> Result<Vec<u8>, SendError> {
-        let wrong = |what: &str| SendError::new(Stage::Request, what);
+        let wrong = |what: &str| SendError::new(SendStage::Request, what);
         if self.to.is_empty() || !self.to.iter().all(|address| is_address(address)) {
             return Err(wrong("a recipient's address is not valid"));
         }
         let name_of = |id: &str| format!("{id}@{}", from.domain());
         let is_id =
             |id: &String| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
-        if !is_id(&self.id) || !self.answers.iter().all(is_id) {
+        if !is_id(&self.id) || !self.in_reply_to.iter().all(is_id) {
             return Err(wrong("the id of a mail is not valid"));
         }
         let one_line = |text: &str| text.replace(char::is_control, " ");
@@ -58,7 +58,7 @@ impl OutgoingMail {
             .subject(one_line(&self.subject))
             .date(self.date.secs())
             .message_id(name_of(&self.id));
-        if let Some(answers) = &self.answers {
+        if let Some(answers) = &self.in_reply_to {
             message = message.in_reply_to(name_of(answers)).references(name_of(answers));
         }
         for (name, value) in &self.headers {
@@ -78,7 +78,7 @@ impl OutgoingMail {
             Some(html) => MimePart::new("multipart/alternative", vec![text, MimePart::new("text/html", html.as_str())]),
             None => text,
         };
-        let body = match &self.attached {
+        let body = match &self.attachment {
             // No other encoding is permitted for a mail in a mail (RFC 2046).
             Some(attached) => {
                 let encoding = if attached.is_ascii() { "7bit" } else { "8bit" };
@@ -104,14 +104,14 @@ mod tests {
             text: "It is down.\n.\nReally.\n".into(),
             html: Some("<p>It is down: ä</p>".into()),
             id: "1a2b3c4d-7-8".into(),
-            answers: Some("1a2b3c4d-7-5".into()),
-            date: Moment::from_secs(1_795_168_800),
+            in_reply_to: Some("1a2b3c4d-7-5".into()),
+            date: Timestamp::from_secs(1_795_168_800),
             headers: vec![
                 ("List-Unsubscribe".into(), format!("<https://example.org/unsubscribe/{}>", "x".repeat(90))),
                 ("X-Overdue-Check".into(), "Säge\nBcc: eve@example.org".into()),
             ],
-            attached: Some(b"Subject: inner\r\n\r\n\xff inner\r\n".to_vec()),
-            within: Duration::from_secs(60),
+            attachment: Some(b"Subject: inner\r\n\r\n\xff inner\r\n".to_vec()),
+            timeout: Duration::from_secs(60),
         }
     }
 
@@ -144,12 +144,12 @@ mod tests {
         let wrong = |change: fn(&mut OutgoingMail)| {
             let mut mail = mail();
             change(&mut mail);
-            mail.build(&from).is_err_and(|error| error.stage == Stage::Request)
+            mail.build(&from).is_err_and(|error| error.stage == SendStage::Request)
         };
         assert!(wrong(|mail| mail.to.clear()));
         assert!(wrong(|mail| mail.to.push("a@b>\r\nRCPT TO:<c@d".into())));
         assert!(wrong(|mail| mail.id = "a>b".into()));
-        assert!(wrong(|mail| mail.answers = Some(String::new())));
+        assert!(wrong(|mail| mail.in_reply_to = Some(String::new())));
         assert!(wrong(|mail| mail.headers.push(("X Y".into(), "z".into()))));
     }
 }

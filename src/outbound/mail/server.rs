@@ -4,19 +4,19 @@ use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
 
-use crate::outbound::url::Place;
+use crate::outbound::url::HostPort;
 
 /// A mail server, and how it is spoken to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MailServer {
-    pub(super) place: Place,
-    pub(super) security: Security,
+    pub(super) host_port: HostPort,
+    pub(super) security: MailSecurity,
     pub(super) user: Option<String>,
 }
 
 /// How a connection is kept private.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Security {
+pub(super) enum MailSecurity {
     /// TLS from the beginning.
     Tls,
     /// TLS after STARTTLS, and nothing without it.
@@ -33,26 +33,26 @@ impl MailServer {
         let forms = "give smtps://USER@HOST (TLS), smtp://USER@HOST (STARTTLS) or smtp+plain://HOST (no TLS)";
         let (scheme, rest) = text.split_once("://").ok_or(forms)?;
         let (security, port) = match scheme {
-            "smtps" => (Security::Tls, 465),
-            "smtp" => (Security::StartTls, 587),
-            "smtp+plain" => (Security::None, 25),
+            "smtps" => (MailSecurity::Tls, 465),
+            "smtp" => (MailSecurity::StartTls, 587),
+            "smtp+plain" => (MailSecurity::None, 25),
             _ => return Err(forms),
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         // A user may be a mail address.
         let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
-        let place = place.parse().ok().and_then(|place| Place::read(&place, port)).ok_or(forms)?;
+        let place = place.parse().ok().and_then(|place| HostPort::from_authority(&place, port)).ok_or(forms)?;
         if user.is_some_and(|user| user.contains(':')) {
             return Err("leave the password out of the URL: --mail-password-file names a file that holds it");
         }
-        if user.is_some() && security == Security::None && !place.host.is_loopback() {
+        if user.is_some() && security == MailSecurity::None && !place.host.is_loopback() {
             return Err("a password is not sent without TLS but to this machine: give smtps:// or smtp://, or leave the user out");
         }
         let user = user.map(|user| percent_decode_str(user).decode_utf8_lossy().into_owned());
         if user.as_ref().is_some_and(|user| user.is_empty() || user.chars().any(char::is_control)) {
             return Err(forms);
         }
-        Ok(Self { place, security, user })
+        Ok(Self { host_port: place, security, user })
     }
 }
 
@@ -98,13 +98,13 @@ pub(super) fn is_address(text: &str) -> bool {
 
 /// The server, what it is told of us, and whom mail comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Relay {
+pub struct MailRelay {
     pub(super) server: MailServer,
     pub(super) password_file: Option<PathBuf>,
     pub(super) from: MailFrom,
 }
 
-impl Relay {
+impl MailRelay {
     /// Puts together what belongs together.
     ///
     /// # Errors
@@ -134,16 +134,16 @@ mod tests {
     #[test]
     fn servers_are_read() {
         for (text, place, security, user) in [
-            ("smtps://mx.example.org", "mx.example.org:465", Security::Tls, None),
-            ("smtps://me@example.org@mx.example.org:2465/", "mx.example.org:2465", Security::Tls, Some("me@example.org")),
-            ("smtp://me%40x@MX", "mx:587", Security::StartTls, Some("me@x")),
-            ("smtp+plain://10.0.0.1", "10.0.0.1:25", Security::None, None),
-            ("smtp+plain://me@127.0.0.1:1025", "127.0.0.1:1025", Security::None, Some("me")),
-            ("smtp+plain://me@[::1]", "[::1]:25", Security::None, Some("me")),
-            ("smtp+plain://me@localhost", "localhost:25", Security::None, Some("me")),
+            ("smtps://mx.example.org", "mx.example.org:465", MailSecurity::Tls, None),
+            ("smtps://me@example.org@mx.example.org:2465/", "mx.example.org:2465", MailSecurity::Tls, Some("me@example.org")),
+            ("smtp://me%40x@MX", "mx:587", MailSecurity::StartTls, Some("me@x")),
+            ("smtp+plain://10.0.0.1", "10.0.0.1:25", MailSecurity::None, None),
+            ("smtp+plain://me@127.0.0.1:1025", "127.0.0.1:1025", MailSecurity::None, Some("me")),
+            ("smtp+plain://me@[::1]", "[::1]:25", MailSecurity::None, Some("me")),
+            ("smtp+plain://me@localhost", "localhost:25", MailSecurity::None, Some("me")),
         ] {
             let server = MailServer::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!((server.place.to_string().as_str(), server.security, server.user.as_deref()), (place, security, user), "{text}");
+            assert_eq!((server.host_port.to_string().as_str(), server.security, server.user.as_deref()), (place, security, user), "{text}");
         }
         for (text, words) in [
             ("mx.example.org", "give smtps://"),
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn user_and_password_belong_together() {
         let with = |url: &str, file: Option<&str>| {
-            Relay::new(MailServer::parse(url).unwrap(), file.map(Into::into), MailFrom::parse("a@b").unwrap()).is_ok()
+            MailRelay::new(MailServer::parse(url).unwrap(), file.map(Into::into), MailFrom::parse("a@b").unwrap()).is_ok()
         };
         assert!(with("smtps://h", None) && with("smtps://me@h", Some("/x")));
         assert!(!with("smtps://me@h", None) && !with("smtps://h", Some("/x")));

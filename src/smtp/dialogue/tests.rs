@@ -5,29 +5,29 @@ use super::*;
 const UUID: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 const OTHER: &str = "6f3a0f6e-0c9b-4f0e-9b1b-111111111111";
 
-fn domain() -> Domain {
-    Domain::parse("d").unwrap()
+fn domain() -> MailDomain {
+    MailDomain::parse("d").unwrap()
 }
 
 /// What a session comes to: all replies in their order, the messages, and whether it was ended.
 #[derive(PartialEq, Eq, Debug, Default)]
-struct Session {
+struct DialogueTester {
     replies: String,
     envelopes: Vec<Envelope>,
     closed: bool,
 }
 
-impl Session {
+impl DialogueTester {
     fn push(&mut self, dialogue: &mut Dialogue, mut input: &[u8]) {
         while !self.closed {
             match dialogue.step(&mut input) {
-                Step::NeedMore => break,
-                Step::Reply(reply) | Step::StartTls(reply) => self.replies.push_str(&reply),
-                Step::Deliver(envelope) => {
+                DialogueStep::NeedMore => break,
+                DialogueStep::Reply(reply) | DialogueStep::StartTls(reply) => self.replies.push_str(&reply),
+                DialogueStep::Deliver(envelope) => {
                     self.envelopes.push(envelope);
-                    self.replies.push_str(&Dialogue::delivered(true));
+                    self.replies.push_str(&Dialogue::delivery_reply(true));
                 }
-                Step::Close(reply) => {
+                DialogueStep::Close(reply) => {
                     self.replies.push_str(&reply);
                     self.closed = true;
                 }
@@ -36,9 +36,9 @@ impl Session {
     }
 }
 
-fn talk(tls: Tls, pieces: &[&[u8]]) -> Session {
+fn talk(tls: TlsState, pieces: &[&[u8]]) -> DialogueTester {
     let mut dialogue = Dialogue::new(domain(), tls);
-    let mut session = Session::default();
+    let mut session = DialogueTester::default();
     for piece in pieces {
         session.push(&mut dialogue, piece);
     }
@@ -46,7 +46,7 @@ fn talk(tls: Tls, pieces: &[&[u8]]) -> Session {
 }
 
 /// The codes of the replies, of a reply of several lines only that of the last.
-fn codes(session: &Session) -> String {
+fn codes(session: &DialogueTester) -> String {
     let last = session.replies.lines().filter(|line| line.as_bytes()[3] == b' ');
     last.map(|line| &line[..3]).collect::<Vec<_>>().join(" ")
 }
@@ -106,7 +106,7 @@ fn commands_are_answered_in_order() {
         ("EHLO x\r\nMAIL FROM:<root> SIZE=33554433\r\n".to_owned(), "250 552"),
         ("EHLO x\r\nMAIL FROM:<a\0b@c>\r\nMAIL FROM:<a\r\nMAIL FROM:<<a>\r\n".to_owned(), "250 553 553 553"),
     ] {
-        let session = talk(Tls::None, &[sent.as_bytes()]);
+        let session = talk(TlsState::None, &[sent.as_bytes()]);
         assert_eq!(codes(&session), answered, "{sent}");
     }
 }
@@ -114,16 +114,16 @@ fn commands_are_answered_in_order() {
 #[test]
 fn replies_are_worded_as_promised() {
     let sent = format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@elsewhere>\r\nRCPT TO:<x@d>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n.\r\n");
-    let session = talk(Tls::Offered, &[sent.as_bytes()]);
+    let session = talk(TlsState::Offered, &[sent.as_bytes()]);
     assert_eq!(
         session.replies,
         "250-d\r\n250-PIPELINING\r\n250-SIZE 33554432\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-STARTTLS\r\n250 ENHANCEDSTATUSCODES\r\n\
          250 2.1.0 OK\r\n550 5.1.1 Recipient rejected\r\n550 5.1.1 Invalid mailbox\r\n250 2.1.5 OK\r\n\
          354 End the message with CR LF . CR LF\r\n250 2.0.0 OK\r\n"
     );
-    assert!(!talk(Tls::None, &[b"EHLO x\r\n"]).replies.contains("STARTTLS"));
-    assert_eq!(Dialogue::new(domain(), Tls::None).greeting(), "220 d ESMTP overdue\r\n");
-    assert_eq!(&Dialogue::delivered(false)[..4], "451 ");
+    assert!(!talk(TlsState::None, &[b"EHLO x\r\n"]).replies.contains("STARTTLS"));
+    assert_eq!(Dialogue::new(domain(), TlsState::None).greeting(), "220 d ESMTP overdue\r\n");
+    assert_eq!(&Dialogue::delivery_reply(false)[..4], "451 ");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn envelopes_hold_what_was_sent() {
          MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n.\r\nMAIL FROM:root\r\nRCPT TO:{UUID}@d\r\nDATA\r\nb\n.\r\n\r\n.\r\n\
          MAIL FROM:<jos\u{e9}@b>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n\0\r\n.\r\n"
     );
-    let (uuid, other) = (Target::Uuid(UUID.parse().unwrap()), Target::Uuid(OTHER.parse().unwrap()));
+    let (uuid, other) = (PingTarget::Uuid(UUID.parse().unwrap()), PingTarget::Uuid(OTHER.parse().unwrap()));
     let wanted = [
         ("a@b", vec![other, uuid.clone()], ".a\r\n"),
         ("", vec![uuid.clone()], ""),
@@ -144,29 +144,29 @@ fn envelopes_hold_what_was_sent() {
         .into_iter()
         .map(|(sender, targets, message)| Envelope { sender: sender.to_owned(), targets, message: message.into() })
         .collect();
-    assert_eq!(talk(Tls::None, &[mails.as_bytes()]).envelopes, wanted);
+    assert_eq!(talk(TlsState::None, &[mails.as_bytes()]).envelopes, wanted);
 }
 
 #[test]
 fn nothing_said_in_the_clear_outlives_starttls() {
-    let session = talk(Tls::Offered, &[b"EHLO x\r\nMAIL FROM:<>\r\nSTARTTLS\r\nNOOP\r\n", b"MAIL FROM:<>\r\nEHLO x\r\nSTARTTLS\r\n"]);
+    let session = talk(TlsState::Offered, &[b"EHLO x\r\nMAIL FROM:<>\r\nSTARTTLS\r\nNOOP\r\n", b"MAIL FROM:<>\r\nEHLO x\r\nSTARTTLS\r\n"]);
     assert_eq!(codes(&session), "250 250 220 503 250 503");
     assert!(!session.replies.rsplit("220 ").next().unwrap().contains("STARTTLS"));
 }
 
 #[test]
 fn a_message_that_is_too_large_is_read_to_its_end_and_refused() {
-    let mut dialogue = Dialogue::new(domain(), Tls::None);
-    let mut session = Session::default();
+    let mut dialogue = Dialogue::new(domain(), TlsState::None);
+    let mut session = DialogueTester::default();
     let to = format!("MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n");
     session.push(&mut dialogue, format!("EHLO x\r\n{to}").as_bytes());
     let piece = vec![b'x'; 1_048_576];
     for _ in 0..32 {
         session.push(&mut dialogue, &piece);
     }
-    assert_eq!(dialogue.held(), MESSAGE_MAX);
+    assert_eq!(dialogue.buffered_bytes(), MAX_MESSAGE_BYTES);
     session.push(&mut dialogue, b"\r\n");
-    assert_eq!(dialogue.held(), 0);
+    assert_eq!(dialogue.buffered_bytes(), 0);
     session.push(&mut dialogue, &piece);
     session.push(&mut dialogue, format!("\r\n.\r\n{to}hi\r\n.\r\n").as_bytes());
     assert_eq!(codes(&session), "250 250 250 354 552 250 250 354 250");
@@ -175,32 +175,32 @@ fn a_message_that_is_too_large_is_read_to_its_end_and_refused() {
 
 #[test]
 fn the_largest_message_is_taken() {
-    let mut dialogue = Dialogue::new(domain(), Tls::None);
-    let mut session = Session::default();
+    let mut dialogue = Dialogue::new(domain(), TlsState::None);
+    let mut session = DialogueTester::default();
     session.push(&mut dialogue, format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes());
-    session.push(&mut dialogue, &vec![b'x'; MESSAGE_MAX - 2]);
+    session.push(&mut dialogue, &vec![b'x'; MAX_MESSAGE_BYTES - 2]);
     session.push(&mut dialogue, b"\r\n.\r\n");
     assert_eq!(codes(&session), "250 250 250 354 250");
-    assert_eq!(session.envelopes[0].message.len(), MESSAGE_MAX);
+    assert_eq!(session.envelopes[0].message.len(), MAX_MESSAGE_BYTES);
 }
 
 #[test]
 fn a_message_without_room_is_cut() {
-    let mut dialogue = Dialogue::new(domain(), Tls::None);
-    let mut session = Session::default();
+    let mut dialogue = Dialogue::new(domain(), TlsState::None);
+    let mut session = DialogueTester::default();
     session.push(&mut dialogue, format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nlong").as_bytes());
-    assert_eq!(dialogue.held(), 4);
-    dialogue.cut_message(3);
-    assert_eq!(dialogue.held(), 3);
+    assert_eq!(dialogue.buffered_bytes(), 4);
+    dialogue.truncate_message(3);
+    assert_eq!(dialogue.buffered_bytes(), 3);
     session.push(&mut dialogue, b"er\r\n");
-    assert_eq!(dialogue.held(), 3);
+    assert_eq!(dialogue.buffered_bytes(), 3);
     session.push(&mut dialogue, format!(".\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nwhole\r\n.\r\n").as_bytes());
     assert_eq!(codes(&session), "250 250 250 354 250 250 250 354 250");
     assert_eq!(session.envelopes.iter().map(|envelope| envelope.message.as_slice()).collect::<Vec<_>>(), [&b"lon"[..], b"whole\r\n"]);
     // It may not be longer for that.
     session.push(&mut dialogue, format!("MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes());
-    dialogue.cut_message(3);
-    session.push(&mut dialogue, &vec![b'x'; MESSAGE_MAX + 1]);
+    dialogue.truncate_message(3);
+    session.push(&mut dialogue, &vec![b'x'; MAX_MESSAGE_BYTES + 1]);
     session.push(&mut dialogue, b"\r\n.\r\n");
     assert!(codes(&session).ends_with("354 552"));
 }
@@ -215,7 +215,7 @@ fn declared_sizes_are_compared_with_the_largest() {
         (" BODY=8BITMIME SIZE=18446744073709551617", "552"),
     ] {
         for from in ["<a@b>", "<root>", "a@b"] {
-            let session = talk(Tls::None, &[format!("EHLO x\r\nMAIL FROM:{from}{parameters}\r\n").as_bytes()]);
+            let session = talk(TlsState::None, &[format!("EHLO x\r\nMAIL FROM:{from}{parameters}\r\n").as_bytes()]);
             assert_eq!(codes(&session), format!("250 {code}"), "{from}{parameters}");
         }
     }
@@ -224,43 +224,44 @@ fn declared_sizes_are_compared_with_the_largest() {
 #[test]
 fn sessions_are_bounded() {
     let recipient = |number| format!("RCPT TO:<{}@d>\r\n", uuid::Uuid::from_u128(number));
-    let recipients: String = (0..RECIPIENTS_MAX as u128 + 2).map(recipient).collect();
-    let session = talk(Tls::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", recipients.as_bytes(), b"DATA\r\n.\r\n"]);
+    let recipients: String = (0..MAX_RECIPIENTS as u128 + 2).map(recipient).collect();
+    let session = talk(TlsState::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", recipients.as_bytes(), b"DATA\r\n.\r\n"]);
     assert!(codes(&session).ends_with("250 452 452 354 250"));
-    assert_eq!(session.envelopes[0].targets.len(), RECIPIENTS_MAX);
+    assert_eq!(session.envelopes[0].targets.len(), MAX_RECIPIENTS);
     // One that is named again takes no place.
-    let session = talk(Tls::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", recipient(1).repeat(RECIPIENTS_MAX + 2).as_bytes(), b"DATA\r\n.\r\n"]);
+    let session =
+        talk(TlsState::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", recipient(1).repeat(MAX_RECIPIENTS + 2).as_bytes(), b"DATA\r\n.\r\n"]);
     assert!(codes(&session).ends_with("250 250 250 354 250"));
     assert_eq!(session.envelopes[0].targets.len(), 1);
 
-    let session = talk(Tls::None, &[b"NOOP\r\n".repeat(COMMANDS_MAX as usize + 5).as_slice()]);
-    assert!(session.closed && session.replies.matches("250 ").count() == COMMANDS_MAX as usize - 1);
+    let session = talk(TlsState::None, &[b"NOOP\r\n".repeat(MAX_COMMANDS as usize + 5).as_slice()]);
+    assert!(session.closed && session.replies.matches("250 ").count() == MAX_COMMANDS as usize - 1);
     assert!(session.replies.ends_with("421 4.7.0 Too many commands: connect again\r\n"));
 
-    let session = talk(Tls::None, &[b"X: y\r\n".repeat(MISTAKES_MAX as usize + 5).as_slice()]);
+    let session = talk(TlsState::None, &[b"X: y\r\n".repeat(MAX_MISTAKES as usize + 5).as_slice()]);
     assert!(session.closed && codes(&session).ends_with("500 421"), "{}", session.replies);
 
     // Refused recipients are no mistakes: a mailer may hold a long list of old addresses.
-    let session = talk(Tls::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", b"RCPT TO:<x@d>\r\n".repeat(100).as_slice()]);
+    let session = talk(TlsState::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", b"RCPT TO:<x@d>\r\n".repeat(100).as_slice()]);
     assert!(!session.closed);
 }
 
 #[test]
 fn long_lines_are_refused_and_not_kept() {
     let long = |length: usize| format!("NOOP {}\r\n", "x".repeat(length - 7));
-    for (sent, answered) in [(long(LINE_MAX), "250 250"), (long(LINE_MAX + 1), "500 250"), (long(50_000), "500 250")] {
+    for (sent, answered) in [(long(MAX_LINE_BYTES), "250 250"), (long(MAX_LINE_BYTES + 1), "500 250"), (long(50_000), "500 250")] {
         let sent = sent + "NOOP\r\n";
-        assert_eq!(codes(&talk(Tls::None, &[sent.as_bytes()])), answered, "{}", sent.len());
+        assert_eq!(codes(&talk(TlsState::None, &[sent.as_bytes()])), answered, "{}", sent.len());
         let pieces: Vec<_> = sent.as_bytes().chunks(1000).collect();
-        assert_eq!(codes(&talk(Tls::None, &pieces)), answered, "{} in pieces", sent.len());
+        assert_eq!(codes(&talk(TlsState::None, &pieces)), answered, "{} in pieces", sent.len());
     }
-    let mut dialogue = Dialogue::new(domain(), Tls::None);
-    let mut session = Session::default();
+    let mut dialogue = Dialogue::new(domain(), TlsState::None);
+    let mut session = DialogueTester::default();
     for _ in 0..100 {
         session.push(&mut dialogue, &[b'x'; 1000]);
-        assert!(dialogue.line.len() <= LINE_MAX);
+        assert!(dialogue.line.len() <= MAX_LINE_BYTES);
     }
-    assert_eq!(session, Session::default());
+    assert_eq!(session, DialogueTester::default());
 }
 
 fn line() -> impl Strategy<Value = Vec<u8>> {
@@ -300,12 +301,12 @@ proptest! {
     fn a_session_is_the_same_however_it_is_cut(lines in prop::collection::vec(line(), 0..40), piece in 1..50_usize) {
         let sent = lines.concat();
         let pieces: Vec<_> = sent.chunks(piece).collect();
-        prop_assert_eq!(talk(Tls::None, &pieces), talk(Tls::None, &[&sent]));
+        prop_assert_eq!(talk(TlsState::None, &pieces), talk(TlsState::None, &[&sent]));
     }
 
     #[test]
     fn replies_are_lines_of_their_form(lines in prop::collection::vec(line(), 0..40)) {
-        let session = talk(Tls::None, &[&lines.concat()]);
+        let session = talk(TlsState::None, &[&lines.concat()]);
         for reply in session.replies.split_inclusive("\r\n") {
             let (code, text) = reply.split_at(3);
             prop_assert!(code.parse::<u16>().is_ok_and(|code| (200..560).contains(&code)), "{reply:?}");
@@ -328,7 +329,7 @@ proptest! {
             content.extend_from_slice(line);
         }
         let sent = [format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes(), &content, b"\r\n.\r\nQUIT\r\n"].concat();
-        let session = talk(Tls::None, &[&sent]);
+        let session = talk(TlsState::None, &[&sent]);
         prop_assert_eq!(codes(&session), "250 250 250 354 250 221");
         prop_assert_eq!(&session.envelopes[0].message, &[message.concat(), b"\r\n".to_vec()].concat());
     }

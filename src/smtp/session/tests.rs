@@ -5,15 +5,15 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::*;
-use crate::accept::Addresses;
-use crate::domain::edit::Edit;
+use crate::accept::AddressLimit;
+use crate::domain::check_edit::CheckEdit;
 use crate::domain::ids::ProjectId;
 use crate::domain::project::ProjectName;
-use crate::engine::command::{CheckNames, Command, CreateCheck, NewProject};
+use crate::engine::command::{CheckUuids, Command, CreateCheckRequest, NewProject};
 use crate::engine::{self, Handle};
-use crate::smtp::Config;
-use crate::smtp::address::Domain;
-use crate::smtp::budget::{MESSAGE_BUDGET, MessageBudget};
+use crate::smtp::SmtpConfig;
+use crate::smtp::address::MailDomain;
+use crate::smtp::message_budget::{MESSAGE_BUDGET_BYTES, MessageBudget};
 use crate::store::Medium;
 
 const TO_DATA: &str = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>\r\nDATA\r\n";
@@ -21,7 +21,7 @@ const TO_DATA: &str = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<6f3a0f6e-0c9b-4f0e-9b1
 const UUID: Uuid = Uuid::from_u128(0x6f3a_0f6e_0c9b_4f0e_9b1b_0a1b_2c3d_4e5f);
 
 /// A conversation over a pipe that holds `capacity` bytes, and what tells it to stop.
-struct Talk {
+struct TestConnection {
     peer: DuplexStream,
     session: JoinHandle<io::Result<()>>,
     stop: watch::Sender<bool>,
@@ -29,8 +29,8 @@ struct Talk {
     budget: MessageBudget,
 }
 
-fn talk(capacity: usize, budget: usize) -> Talk {
-    let (handle, mut writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
+fn talk(capacity: usize, budget: usize) -> TestConnection {
+    let (handle, mut writer) = engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
     let project = NewProject {
         uuid: Uuid::nil(),
         name: ProjectName::parse("main").unwrap(),
@@ -38,34 +38,35 @@ fn talk(capacity: usize, budget: usize) -> Talk {
         ping_log_limit: 10,
         badge_key: "".into(),
     };
-    let names = CheckNames { uuid: UUID, badge: Uuid::nil() };
-    let check = CreateCheck { project: ProjectId(1), edit: Edit::default(), unique: Vec::new(), names };
+    let names = CheckUuids { uuid: UUID, badge: Uuid::nil() };
+    let check = CreateCheckRequest { project: ProjectId(1), edit: CheckEdit::default(), unique: Vec::new(), uuids: names };
     for command in [Command::CreateProject(Box::new(project)), Command::CreateCheck(Box::new(check))] {
         drop(handle.submit(command));
     }
     writer.step(false).unwrap();
     std::thread::spawn(move || writer.run());
     let (stop, stopping) = watch::channel(false);
-    let config = Config { domain: Domain::parse("d").unwrap(), certificate: None };
+    let config = SmtpConfig { domain: MailDomain::parse("d").unwrap(), certificate: None };
     let budget = MessageBudget::new(budget);
     let blocking = Arc::new(crate::blocking_threads::BlockingThreads::start(1).unwrap());
-    let door = Arc::new(Door {
+    let door = Arc::new(SmtpServerState {
         blocking,
         handle: handle.clone(),
         config,
         sessions: Arc::new(Semaphore::new(1)),
-        addresses: Addresses::new(1),
-        budget: budget.clone(),
+        address_limit: AddressLimit::new(1),
+        message_budget: budget.clone(),
         readers: Semaphore::new(1),
     });
-    let dialogue = Dialogue::new(door.config.domain.clone(), Tls::None);
-    let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, stop: stopping, taken: None, slow: false };
+    let dialogue = Dialogue::new(door.config.domain.clone(), TlsState::None);
+    let mut session =
+        SmtpSession { dialogue, peer: IpAddr::from([127, 0, 0, 1]), server: door, stop: stopping, budget_permit: None, is_slow: false };
     let (peer, mut stream) = duplex(capacity);
-    let session = tokio::spawn(async move { session.converse(&mut stream).await.map(drop) });
-    Talk { peer, session, stop, handle, budget }
+    let session = tokio::spawn(async move { session.run_dialogue(&mut stream).await.map(drop) });
+    TestConnection { peer, session, stop, handle, budget }
 }
 
-impl Talk {
+impl TestConnection {
     async fn send(&mut self, text: &str) {
         self.peer.write_all(text.as_bytes()).await.unwrap();
     }
@@ -96,37 +97,37 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn silent_peers_are_dropped() {
-    let mut talk = talk(1024, MESSAGE_BUDGET);
-    assert!(timeout(PATIENCE - SECOND, talk.peer.read_u8()).await.is_err());
+    let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
+    assert!(timeout(MESSAGE_TIMEOUT - SECOND, talk.peer.read_u8()).await.is_err());
     assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_command_cannot_be_drawn_out() {
-    let mut talk = talk(1024, MESSAGE_BUDGET);
+    let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     for _ in 0..7 {
         talk.send("N").await;
-        sleep(PATIENCE / 7 - SECOND / 10).await;
+        sleep(MESSAGE_TIMEOUT / 7 - SECOND / 10).await;
     }
     assert_eq!(timeout(SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
 }
 
 #[tokio::test(start_paused = true)]
 async fn commands_alone_do_not_keep_a_session_open() {
-    let mut talk = talk(1024, MESSAGE_BUDGET);
+    let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     for command in ["HELO x\r\n", "MAIL FROM:<>\r\n", "RSET\r\n", "MAIL FROM:<>\r\n", "NOOP\r\n"] {
         talk.send(command).await;
         talk.hear("250").await;
-        sleep(PATIENCE / 5 - SECOND / 10).await;
+        sleep(MESSAGE_TIMEOUT / 5 - SECOND / 10).await;
     }
     assert_eq!(timeout(SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
 }
 
 #[tokio::test(start_paused = true)]
 async fn sessions_end_some_time() {
-    let mut talk = talk(1024, MESSAGE_BUDGET);
+    let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     talk.begin().await;
-    for _ in 0..SESSION.as_secs() / 50 - 1 {
+    for _ in 0..SESSION_TIMEOUT.as_secs() / 50 - 1 {
         sleep(50 * SECOND).await;
         talk.send("line\r\n").await;
     }
@@ -136,35 +137,35 @@ async fn sessions_end_some_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_may_take_its_time_but_not_stop() {
-    let mut talk = talk(1024, MESSAGE_BUDGET);
+    let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     talk.send(TO_DATA).await;
     talk.hear("354").await;
     for _ in 0..10 {
-        sleep(PATIENCE - SECOND).await;
+        sleep(MESSAGE_TIMEOUT - SECOND).await;
         talk.send("line\r\n").await;
     }
-    assert!(timeout(PATIENCE - SECOND, talk.peer.read_u8()).await.is_err());
+    assert!(timeout(MESSAGE_TIMEOUT - SECOND, talk.peer.read_u8()).await.is_err());
     assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
 }
 
 #[tokio::test(start_paused = true)]
 async fn replies_have_to_be_read() {
-    let mut talk = talk(64, MESSAGE_BUDGET);
+    let mut talk = talk(64, MESSAGE_BUDGET_BYTES);
     talk.send(&"NOOP\r\n".repeat(10)).await;
-    assert!(timeout(HANDOVER - SECOND, &mut talk.session).await.is_err());
+    assert!(timeout(SEND_TIMEOUT - SECOND, &mut talk.session).await.is_err());
     let ended = timeout(2 * SECOND, &mut talk.session).await.unwrap().unwrap();
     assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
 #[tokio::test]
 async fn stopping_ends_sessions_between_messages() {
-    let mut idle = talk(1024, MESSAGE_BUDGET);
+    let mut idle = talk(1024, MESSAGE_BUDGET_BYTES);
     idle.send("NOOP\r\n").await;
     idle.hear("250").await;
     idle.stop.send_replace(true);
     assert_eq!(idle.rest().await, "421 4.3.2 The service is stopping\r\n");
 
-    let mut busy = talk(1024, MESSAGE_BUDGET);
+    let mut busy = talk(1024, MESSAGE_BUDGET_BYTES);
     busy.send(TO_DATA).await;
     busy.hear("354").await;
     busy.stop.send_replace(true);
@@ -178,9 +179,9 @@ fn content(bytes: usize) -> String {
     ("x".repeat(1022) + "\r\n").repeat(bytes / 1024)
 }
 
-const MEGABYTE: usize = BUDGET_STEP;
+const MEGABYTE: usize = BUDGET_STEP_BYTES;
 
-impl Talk {
+impl TestConnection {
     async fn begin(&mut self) {
         self.send(TO_DATA).await;
         self.hear("354").await;
@@ -197,33 +198,33 @@ impl Talk {
 
 #[tokio::test]
 async fn large_messages_take_budget_as_they_come_and_give_it_back() {
-    let mut talk = talk(1024, MESSAGE_BUDGET);
+    let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     for (declared, pieces) in [
-        ("", [(SHARE, 0), (SHARE, MEGABYTE), (MEGABYTE, 2 * MEGABYTE)]),
+        ("", [(UNBUDGETED_BYTES, 0), (UNBUDGETED_BYTES, MEGABYTE), (MEGABYTE, 2 * MEGABYTE)]),
         // What is declared takes nothing.
-        (" SIZE=33554432", [(SHARE, 0), (4096, MEGABYTE), (2 * MEGABYTE, 3 * MEGABYTE)]),
+        (" SIZE=33554432", [(UNBUDGETED_BYTES, 0), (4096, MEGABYTE), (2 * MEGABYTE, 3 * MEGABYTE)]),
     ] {
         talk.send(&TO_DATA.replace(":<>", &format!(":<>{declared}"))).await;
         talk.hear("354").await;
         for (bytes, taken) in pieces {
             talk.send(&content(bytes)).await;
-            assert_eq!(talk.budget.left(), MESSAGE_BUDGET - taken, "{declared} {bytes}");
+            assert_eq!(talk.budget.free_bytes(), MESSAGE_BUDGET_BYTES - taken, "{declared} {bytes}");
         }
         assert_eq!(talk.end().await, pieces.iter().map(|(bytes, _)| bytes).sum::<usize>());
-        assert_eq!(talk.budget.left(), MESSAGE_BUDGET);
+        assert_eq!(talk.budget.free_bytes(), MESSAGE_BUDGET_BYTES);
     }
     talk.begin().await;
-    talk.send(&content(2 * SHARE)).await;
+    talk.send(&content(2 * UNBUDGETED_BYTES)).await;
     drop(talk.peer);
     talk.session.await.unwrap().unwrap();
-    assert_eq!(talk.budget.left(), MESSAGE_BUDGET);
+    assert_eq!(talk.budget.free_bytes(), MESSAGE_BUDGET_BYTES);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_waits_for_room_and_is_cut_without() {
-    for (freed_after, stored) in [(9, MEGABYTE), (11, SHARE)] {
-        let mut talk = talk(1024, MESSAGE_BUDGET);
-        let taken = talk.budget.take(MESSAGE_BUDGET, 0).await;
+    for (freed_after, stored) in [(9, MEGABYTE), (11, UNBUDGETED_BYTES)] {
+        let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
+        let taken = talk.budget.acquire(MESSAGE_BUDGET_BYTES, 0).await;
         let freed = tokio::spawn(async move {
             sleep(freed_after * SECOND).await;
             drop(taken);
@@ -238,19 +239,19 @@ async fn a_message_waits_for_room_and_is_cut_without() {
 #[tokio::test(start_paused = true)]
 async fn the_slow_lose_their_room_first_and_only_to_others() {
     for (per_second, loses) in [(2, false), (0, true)] {
-        let mut talk = talk(1024, MESSAGE_BUDGET);
-        let others = talk.budget.take(MESSAGE_BUDGET - MEGABYTE, 0).await;
+        let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
+        let others = talk.budget.acquire(MESSAGE_BUDGET_BYTES - MEGABYTE, 0).await;
         talk.begin().await;
         talk.send(&content(MEGABYTE - 64 * 1024)).await;
         for _ in 0..30 {
             sleep(SECOND).await;
             talk.send(&content(per_second * 1024)).await;
         }
-        assert_eq!(talk.budget.left(), 0, "nobody has needed it yet");
-        let other = talk.budget.take(MEGABYTE, 0).await;
+        assert_eq!(talk.budget.free_bytes(), 0, "nobody has needed it yet");
+        let other = talk.budget.acquire(MEGABYTE, 0).await;
         assert_eq!(other.is_some(), loses);
         let sent = MEGABYTE - 64 * 1024 + 30 * per_second * 1024;
-        assert_eq!(talk.end().await, if loses { SHARE } else { sent });
+        assert_eq!(talk.end().await, if loses { UNBUDGETED_BYTES } else { sent });
         drop(others);
     }
 }

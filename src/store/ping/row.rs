@@ -7,13 +7,13 @@ use uuid::Uuid;
 
 use super::LARGE_BODY;
 use crate::domain::ids::{Arrival, CheckId};
-use crate::domain::moment::Moment;
-use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme, long_bytes};
+use crate::domain::ping::{Ping, PingKind, PingMethod, PingOrigin, PingScheme, long_body_bytes_of};
+use crate::domain::timestamp::Timestamp;
 use crate::store::StoreError;
 use crate::store::record::{self, Record};
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct PingRow<'a> {
+pub(super) struct PingRecord<'a> {
     pub(super) check: u64,
     pub(super) n: u64,
     pub(super) previous: u64,
@@ -39,86 +39,86 @@ pub(super) struct PingRow<'a> {
     pub(super) upload: Option<(u64, u32)>,
 }
 
-impl<'a> Record<'a> for PingRow<'a> {
+impl<'a> Record<'a> for PingRecord<'a> {
     const TABLE: &'static str = "pings";
     const VERSION: u8 = 3;
 }
 
 /// The number that stands for a kind.
-fn kind_number(kind: Kind) -> u8 {
+fn kind_number(kind: PingKind) -> u8 {
     match kind {
-        Kind::Success => 0,
-        Kind::Start => 1,
-        Kind::Fail => 2,
-        Kind::Log => 3,
-        Kind::Ignored => 4,
+        PingKind::Success => 0,
+        PingKind::Start => 1,
+        PingKind::Fail => 2,
+        PingKind::Log => 3,
+        PingKind::Ignored => 4,
     }
 }
 
 /// The kind that a number stands for.
-fn kind_of(number: u8) -> Option<Kind> {
+fn kind_of(number: u8) -> Option<PingKind> {
     Some(match number {
-        0 => Kind::Success,
-        1 => Kind::Start,
-        2 => Kind::Fail,
-        3 => Kind::Log,
-        4 => Kind::Ignored,
+        0 => PingKind::Success,
+        1 => PingKind::Start,
+        2 => PingKind::Fail,
+        3 => PingKind::Log,
+        4 => PingKind::Ignored,
         _ => return None,
     })
 }
 
 /// The number that stands for a scheme.
-fn scheme_number(scheme: Scheme) -> u8 {
+fn scheme_number(scheme: PingScheme) -> u8 {
     match scheme {
-        Scheme::Http => 0,
-        Scheme::Https => 1,
-        Scheme::Email => 2,
+        PingScheme::Http => 0,
+        PingScheme::Https => 1,
+        PingScheme::Email => 2,
     }
 }
 
 /// The scheme that a number stands for.
-fn scheme_of(number: u8) -> Option<Scheme> {
+fn scheme_of(number: u8) -> Option<PingScheme> {
     Some(match number {
-        0 => Scheme::Http,
-        1 => Scheme::Https,
-        2 => Scheme::Email,
+        0 => PingScheme::Http,
+        1 => PingScheme::Https,
+        2 => PingScheme::Email,
         _ => return None,
     })
 }
 
 /// The number that stands for a method.
-fn method_number(method: Method) -> u8 {
+fn method_number(method: PingMethod) -> u8 {
     match method {
-        Method::None => 0,
-        Method::Get => 1,
-        Method::Head => 2,
-        Method::Post => 3,
-        Method::Put => 4,
-        Method::Patch => 5,
-        Method::Delete => 6,
-        Method::Options => 7,
+        PingMethod::None => 0,
+        PingMethod::Get => 1,
+        PingMethod::Head => 2,
+        PingMethod::Post => 3,
+        PingMethod::Put => 4,
+        PingMethod::Patch => 5,
+        PingMethod::Delete => 6,
+        PingMethod::Options => 7,
     }
 }
 
 /// The method that a number stands for.
-fn method_of(number: u8) -> Option<Method> {
+fn method_of(number: u8) -> Option<PingMethod> {
     Some(match number {
-        0 => Method::None,
-        1 => Method::Get,
-        2 => Method::Head,
-        3 => Method::Post,
-        4 => Method::Put,
-        5 => Method::Patch,
-        6 => Method::Delete,
-        7 => Method::Options,
+        0 => PingMethod::None,
+        1 => PingMethod::Get,
+        2 => PingMethod::Head,
+        3 => PingMethod::Post,
+        4 => PingMethod::Put,
+        5 => PingMethod::Patch,
+        6 => PingMethod::Delete,
+        7 => PingMethod::Options,
         _ => return None,
     })
 }
 
-impl<'a> PingRow<'a> {
+impl<'a> PingRecord<'a> {
     /// `upload`: what was written ahead. It is the body of every ping that has sharers; its checksum is made once.
     pub(super) fn new(ping: &'a Ping, body: &[u8], upload: Option<u64>, of_upload: &mut Option<u32>) -> Self {
-        let upload = upload.filter(|_| ping.sharers > 0);
+        let upload = upload.filter(|_| ping.body_sharers > 0);
         let checksum = || if upload.is_some() { *of_upload.get_or_insert_with(|| crc32fast::hash(body)) } else { crc32fast::hash(body) };
         Self {
             check: ping.check.0,
@@ -129,36 +129,36 @@ impl<'a> PingRow<'a> {
             scheme: scheme_number(ping.origin.scheme),
             method: method_number(ping.origin.method),
             remote_addr: ping.origin.remote_addr,
-            ua: &ping.origin.ua,
+            ua: &ping.origin.user_agent,
             rid: ping.rid,
             body_len: ping.body_len,
-            exit: ping.exit,
+            exit: ping.exit_status,
             checksum: (!body.is_empty()).then(checksum),
-            upload: upload.map(|upload| (upload, ping.sharers)),
+            upload: upload.map(|upload| (upload, ping.body_sharers)),
         }
     }
 }
 
-impl PingRow<'_> {
+impl PingRecord<'_> {
     pub(super) fn read(bytes: &[u8]) -> Result<Ping, StoreError> {
-        let row: PingRow<'_> = record::decode(bytes)?;
-        let unknown = |field, number| record::corrupt::<PingRow<'_>>(&format_args!("{field} {number}"));
+        let row: PingRecord<'_> = record::decode(bytes)?;
+        let unknown = |field, number| record::corrupt::<PingRecord<'_>>(&format_args!("{field} {number}"));
         Ok(Ping {
             check: CheckId(row.check),
             n: row.n,
             previous: Arrival(row.previous),
-            at: Moment::from_micros(row.at),
+            at: Timestamp::from_micros(row.at),
             kind: kind_of(row.kind).ok_or_else(|| unknown("kind", row.kind))?,
-            origin: Origin {
+            origin: PingOrigin {
                 scheme: scheme_of(row.scheme).ok_or_else(|| unknown("scheme", row.scheme))?,
                 method: method_of(row.method).ok_or_else(|| unknown("method", row.method))?,
                 remote_addr: row.remote_addr,
-                ua: row.ua.into(),
+                user_agent: row.ua.into(),
             },
             rid: row.rid,
-            exit: row.exit,
+            exit_status: row.exit,
             body_len: row.body_len,
-            sharers: row.sharers(),
+            body_sharers: row.sharers(),
         })
     }
 
@@ -169,7 +169,7 @@ impl PingRow<'_> {
 
     /// Bytes of its body, or of its part of one that it shares, that count as long.
     pub(super) fn long_bytes(&self) -> u64 {
-        long_bytes(self.body_len.into(), self.sharers())
+        long_body_bytes_of(self.body_len.into(), self.sharers())
     }
 
     /// Whether its body lies in a row of its own.
@@ -183,7 +183,7 @@ impl PingRow<'_> {
         pieces: impl FnOnce(u64, usize, &mut Vec<u8>) -> Result<(), StoreError>,
         own: impl FnOnce() -> Result<Option<redb::AccessGuard<'b, &'static [u8]>>, StoreError>,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let mut body = room_for(self.body_len as usize);
+        let mut body = allocate_body(self.body_len as usize);
         match self.upload {
             Some((upload, _)) => pieces(upload, self.body_len as usize, &mut body)?,
             None => {
@@ -201,20 +201,20 @@ impl PingRow<'_> {
 
 /// Bytes of a place that every allocator gives back to the system at once. glibc's keeps places of up to 32 MiB for later once it has
 /// seen one go. The system gives memory for as much of a place as is written.
-const GIVEN_BACK: usize = 33 << 20;
+const RELEASED_ALLOCATION_BYTES: usize = 33 << 20;
 
 /// A place for a body of so many bytes. A damaged row may say any number: without the room, it grows with what there is.
-fn room_for(len: usize) -> Vec<u8> {
+fn allocate_body(len: usize) -> Vec<u8> {
     let mut body = Vec::new();
     if len > LARGE_BODY {
-        let _ = body.try_reserve_exact(len.clamp(GIVEN_BACK, 2 * GIVEN_BACK));
+        let _ = body.try_reserve_exact(len.clamp(RELEASED_ALLOCATION_BYTES, 2 * RELEASED_ALLOCATION_BYTES));
     }
     body
 }
 
 /// The ping in a row.
-pub(in crate::store) fn read(bytes: &[u8]) -> Result<Ping, StoreError> {
-    PingRow::read(bytes)
+pub(in crate::store) fn read_ping(bytes: &[u8]) -> Result<Ping, StoreError> {
+    PingRecord::read(bytes)
 }
 
 /// What the row of a ping says of its body.
@@ -230,24 +230,24 @@ pub(in crate::store) struct LoggedBody {
 
 impl LoggedBody {
     /// The ping in a row, and its body if it has one.
-    pub(in crate::store) fn of(bytes: &[u8]) -> Result<(Ping, Option<Self>), StoreError> {
-        let ping = PingRow::read(bytes)?;
-        let row: PingRow<'_> = record::decode(bytes)?;
+    pub(in crate::store) fn from_row(bytes: &[u8]) -> Result<(Ping, Option<Self>), StoreError> {
+        let ping = PingRecord::read(bytes)?;
+        let row: PingRecord<'_> = record::decode(bytes)?;
         let upload = row.upload.map(|(upload, _)| upload);
         let body = Self { check: ping.check, n: ping.n, len: row.body_len, checksum: row.checksum, upload };
         Ok((ping, (row.body_len > 0).then_some(body)))
     }
 
     /// Checks that it is the one with this length and this CRC-32.
-    pub(in crate::store) fn expect(&self, len: usize, found: u32) -> Result<(), StoreError> {
+    pub(in crate::store) fn verify(&self, len: usize, found: u32) -> Result<(), StoreError> {
         if len == self.len as usize && self.checksum.is_none_or(|checksum| checksum == found) {
             return Ok(());
         }
-        Err(record::corrupt::<PingRow<'_>>(&format_args!("the body of ping {} of check {} has been altered", self.n, self.check.0)))
+        Err(record::corrupt::<PingRecord<'_>>(&format_args!("the body of ping {} of check {} has been altered", self.n, self.check.0)))
     }
 
     /// That it is not there, in words.
-    pub(in crate::store) fn missing(&self) -> String {
+    pub(in crate::store) fn missing_message(&self) -> String {
         format!("the body of ping {} of check {} is missing", self.n, self.check.0)
     }
 }

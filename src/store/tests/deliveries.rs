@@ -1,25 +1,25 @@
 //! The log of deliveries: which of them go when there are too many.
 
 use super::*;
-use crate::domain::alert::{Delivery, DeliveryOutcome, Event, GoneCheck, OutboxRow, Part, Recipient, RecipientResult};
+use crate::domain::alert::{AlertEvent, BatchPart, DeletedCheck, DeliveryRecord, DeliveryResult, OutboxRow, Recipient, RecipientResult};
 use crate::domain::ids::{DeliveryNumber, UniqueKey};
 
 /// A delivery about a check of the project of the same number.
-pub(super) fn delivery(number: u64, project: u64) -> Delivery {
-    Delivery {
+pub(super) fn delivery(number: u64, project: u64) -> DeliveryRecord {
+    DeliveryRecord {
         number: DeliveryNumber(number),
         channel: ChannelId(0),
         check: CheckId(project),
         flip: FlipNumber(1),
-        event: Event::Down,
-        queued: Moment::from_secs(1),
-        finished: Moment::from_secs(i64::try_from(number).unwrap()),
-        outcome: DeliveryOutcome::Failed,
+        event: AlertEvent::Down,
+        queued: Timestamp::from_secs(1),
+        finished: Timestamp::from_secs(i64::try_from(number).unwrap()),
+        result: DeliveryResult::Failed,
         attempts: 1,
         status: 500,
-        reason: Delivery::reason("no"),
-        told_with: None,
-        doubtful: false,
+        reason: DeliveryRecord::truncate_reason("no"),
+        merged_into: None,
+        may_be_duplicate: false,
     }
 }
 
@@ -29,13 +29,13 @@ fn deliveries_go_by_number_and_the_oldest_are_found() {
     let all: Vec<_> = (1..=9).map(|number| delivery(number, 1)).collect();
     write(&store, |batch| batch.append_deliveries(&all));
     write(&store, |batch| {
-        let old = batch.deliveries_finished_before(Moment::from_secs(5), 3)?;
+        let old = batch.deliveries_finished_before(Timestamp::from_secs(5), 3)?;
         assert_eq!(old, [1, 2, 3].map(DeliveryNumber), "no more than were asked for");
-        assert_eq!(batch.deliveries_finished_before(Moment::from_secs(3), 10)?, [1, 2].map(DeliveryNumber));
+        assert_eq!(batch.deliveries_finished_before(Timestamp::from_secs(3), 10)?, [1, 2].map(DeliveryNumber));
         batch.remove_deliveries(&[2, 4, 4, 99].map(DeliveryNumber))?;
         assert_eq!(batch.delivery_count()?, 7);
         let mut seen = Vec::new();
-        batch.each_delivery(|number, delivery| seen.push((number.0, delivery.map(|delivery| delivery.check.0))))?;
+        batch.for_each_delivery(|number, delivery| seen.push((number.0, delivery.map(|delivery| delivery.check.0))))?;
         assert_eq!(seen, [1, 3, 5, 6, 7, 8, 9].map(|number| (number, Some(1))));
         Ok(())
     });
@@ -43,23 +43,24 @@ fn deliveries_go_by_number_and_the_oldest_are_found() {
 
 #[test]
 fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
-    let (store, at) = (store(), Moment::from_secs);
+    let (store, at) = (store(), Timestamp::from_secs);
     let recipient = |address: &str, result| Recipient { address: address.into(), result };
-    let results = [RecipientResult::Taken, RecipientResult::Refused("no".into()), RecipientResult::Doubtful, RecipientResult::Open];
+    let results =
+        [RecipientResult::Accepted, RecipientResult::Refused("no".into()), RecipientResult::PossiblyDelivered, RecipientResult::Pending];
     let waiting = OutboxRow {
         attempts: 1,
-        begun: Some(at(7)),
-        interrupted: 1,
-        doubtful: true,
-        gone: Some(Box::new(GoneCheck { names: names(), unique_key: UniqueKey::from_bytes([9; 20]) })),
-        told_as: Some(Arc::new(names())),
-        part: Some(Part { last: DeliveryNumber(70), attempts: 3 }),
+        attempt_started: Some(at(7)),
+        interruptions: 1,
+        may_be_duplicate: true,
+        deleted_check: Some(Box::new(DeletedCheck { names: names(), unique_key: UniqueKey::from_bytes([9; 20]) })),
+        alerted_names: Some(Arc::new(names())),
+        part: Some(BatchPart { last_row: DeliveryNumber(70), attempts: 3 }),
         recipients: ["a", "b", "c", "d"].into_iter().zip(results).map(|(address, result)| recipient(address, result)).collect(),
-        ..OutboxRow::new(DeliveryNumber(1), ChannelId(1), CheckId(2), FlipNumber(3), Event::Closed, at(5), at(6))
+        ..OutboxRow::new(DeliveryNumber(1), ChannelId(1), CheckId(2), FlipNumber(3), AlertEvent::Closed, at(5), at(6))
     };
-    let delivery = Delivery { doubtful: true, ..delivery(1, 2) };
+    let delivery = DeliveryRecord { may_be_duplicate: true, ..delivery(1, 2) };
     write(&store, |batch| {
-        batch.put_waiting([&waiting])?;
+        batch.put_outbox_rows([&waiting])?;
         batch.append_deliveries(std::slice::from_ref(&delivery))
     });
     let read = |store: &Store| {
@@ -78,7 +79,7 @@ fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
         put_row(&store, (table, 1), &bytes);
     }
     let gone = NameSet { name: names().name, ..NameSet::default() };
-    let gone = Some(Box::new(GoneCheck { names: gone, unique_key: UniqueKey::from_bytes([9; 20]) }));
-    let waiting = OutboxRow { gone, told_as: None, part: None, recipients: Arc::default(), ..waiting };
-    assert_eq!(read(&store), (waiting, Delivery { doubtful: false, ..delivery }));
+    let gone = Some(Box::new(DeletedCheck { names: gone, unique_key: UniqueKey::from_bytes([9; 20]) }));
+    let waiting = OutboxRow { deleted_check: gone, alerted_names: None, part: None, recipients: Arc::default(), ..waiting };
+    assert_eq!(read(&store), (waiting, DeliveryRecord { may_be_duplicate: false, ..delivery }));
 }

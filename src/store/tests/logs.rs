@@ -8,7 +8,7 @@ use super::*;
 
 /// What happens to a log.
 #[derive(Clone, Debug)]
-enum Step {
+enum LogOperation {
     /// A ping of a check, with so many bytes of body.
     Append(u64, u8),
     /// A sweep of so many entries and bytes, up to a share of all that ever arrived.
@@ -17,11 +17,11 @@ enum Step {
     Prune(usize),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = LogOperation> {
     prop_oneof![
-        6 => (0..3_u64, prop_oneof![Just(0_u8), 1..9_u8]).prop_map(|(check, len)| Step::Append(check, len)),
-        2 => (1..8_usize, 1..40_u64, 0..=100_u8).prop_map(|(most, bytes, share)| Step::Sweep(most, bytes, share)),
-        1 => (1..5_usize).prop_map(Step::Prune),
+        6 => (0..3_u64, prop_oneof![Just(0_u8), 1..9_u8]).prop_map(|(check, len)| LogOperation::Append(check, len)),
+        2 => (1..8_usize, 1..40_u64, 0..=100_u8).prop_map(|(most, bytes, share)| LogOperation::Sweep(most, bytes, share)),
+        1 => (1..5_usize).prop_map(LogOperation::Prune),
     ]
 }
 
@@ -56,7 +56,7 @@ proptest! {
         // Bodies of each check by n, and where its newest ping lies.
         let mut model: BTreeMap<u64, (Vec<Vec<u8>>, u64)> = BTreeMap::new();
         let mut arrivals = 0;
-        let mut cursor = PingCursor::default();
+        let mut cursor = KeptPingCursor::default();
         for step in steps {
             let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
             let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
@@ -64,7 +64,7 @@ proptest! {
             let (log_len, kept_len) = (snapshot.log_len().unwrap(), snapshot.kept_len().unwrap());
             write(&store, |batch| {
                 match step {
-                    Step::Append(check, len) => {
+                    LogOperation::Append(check, len) => {
                         let (bodies, last) = model.entry(check).or_default();
                         arrivals += 1;
                         let body = vec![arrivals as u8; usize::from(len)];
@@ -74,12 +74,12 @@ proptest! {
                         bodies.push(body);
                         *last = arrivals;
                     }
-                    Step::Sweep(most, most_bytes, share) => {
+                    LogOperation::Sweep(most, most_bytes, share) => {
                         let up_to = Arrival(arrivals * u64::from(share) / 100);
                         let swept = batch.sweep_pings((Arrival(0), up_to), (most, most_bytes), live)?;
                         assert!(swept.removed <= most && swept.kept <= swept.removed && swept.removed as u64 <= log_len);
                     }
-                    Step::Prune(most) => {
+                    LogOperation::Prune(most) => {
                         let pruned = batch.prune_kept_pings(cursor, (most, u64::MAX), live)?;
                         assert!(pruned.removed <= most && pruned.removed as u64 <= kept_len);
                         cursor = pruned.next.unwrap_or_default();
@@ -108,7 +108,7 @@ proptest! {
         let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
         let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
         write(&store, |batch| batch.sweep_pings((Arrival(0), Arrival(arrivals)), (usize::MAX, u64::MAX), live).map(drop));
-        write(&store, |batch| batch.prune_kept_pings(PingCursor::default(), (usize::MAX, u64::MAX), live).map(drop));
+        write(&store, |batch| batch.prune_kept_pings(KeptPingCursor::default(), (usize::MAX, u64::MAX), live).map(drop));
         let within: u64 = newest.iter().map(|(check, n)| (*n).min(LIMITS[*check as usize])).sum();
         let snapshot = store.snapshot().unwrap();
         prop_assert_eq!((snapshot.log_len().unwrap(), snapshot.kept_len().unwrap()), (0, within));
@@ -130,7 +130,7 @@ proptest! {
         }
         write(&store, |batch| batch.append_flips(&log));
         for (before, most, up_to) in prunings {
-            let (before, ahead) = (Moment::from_secs(before), Moment::from_secs(45));
+            let (before, ahead) = (Timestamp::from_secs(before), Timestamp::from_secs(45));
             // In pieces of `most`, up to where a replay needs what there is, however old it is.
             let mut next = Some(FlipNumber(0));
             // One goes if it leads to none that stays, or to one that lies ahead.
@@ -172,12 +172,12 @@ proptest! {
 fn of_a_long_body_no_more_pieces_are_read_than_hold_the_part() {
     let store = store();
     let body = b"onetwothree";
-    let logged = Ping { body_len: body.len() as u32, sharers: 1, ..ping(1, 1, 0) };
+    let logged = Ping { body_len: body.len() as u32, body_sharers: 1, ..ping(1, 1, 0) };
     let short = Ping { body_len: 5, ..ping(2, 1, 0) };
     write(&store, |batch| {
         let upload = batch.begin_upload()?;
         for (place, piece) in [b"one".as_slice(), b"two", b"three"].into_iter().enumerate() {
-            batch.put_piece(upload, place as u64, piece)?;
+            batch.put_chunk(upload, place as u64, piece)?;
         }
         batch.append_pings(&[(Arrival(1), logged, body.as_slice())], Some(upload))?;
         batch.append_pings(&[(Arrival(2), short, b"short".as_slice())], None)
@@ -192,7 +192,7 @@ fn of_a_long_body_no_more_pieces_are_read_than_hold_the_part() {
     assert_eq!((part(2, BodyPart::First(2)), part(2, BodyPart::Last(99))), ("sh".to_owned(), "short".to_owned()));
     // The rest is not even looked for.
     write(&store, |batch| {
-        let mut pieces = batch.transaction.open_table(pieces::PIECES)?;
+        let mut pieces = batch.transaction.open_table(chunks::CHUNKS)?;
         pieces.remove((1, 0))?;
         Ok(())
     });

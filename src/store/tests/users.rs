@@ -3,11 +3,11 @@
 use super::*;
 use crate::domain::ids::{LinkId, SessionId, UserId};
 use crate::domain::timezone::Timezone;
-use crate::domain::user::link::{Link, Purpose};
+use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
+use crate::domain::user::preferences::{By, ListPreferences, SortOrder};
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::domain::user::session::Session;
-use crate::domain::user::taste::{By, ListTaste, Order};
-use crate::domain::user::{Grant, Membership, PasswordHash, Projects, Taste, Theme, User, UserName};
+use crate::domain::user::{Grant, Membership, PasswordHash, ProjectMemberships, Theme, User, UserName, UserPreferences};
 
 fn users() -> [User; 2] {
     let zone = Some(Timezone::parse("Europe/Riga").unwrap());
@@ -17,25 +17,34 @@ fn users() -> [User; 2] {
         name: UserName::parse("Žofie").unwrap(),
         password: Some(PasswordHash::new("$argon2id$x")),
         grant: Grant::Owner,
-        second: Some(SecondFactor {
+        second_factor: Some(SecondFactor {
             secret: TotpSecret::new([5; 20]),
-            used: 59_000_000,
-            recovery: [KeyHash([2; 32]), KeyHash([3; 32])].into(),
+            last_used_step: 59_000_000,
+            recovery_hashes: [KeyHash([2; 32]), KeyHash([3; 32])].into(),
         }),
-        taste: Taste {
+        preferences: UserPreferences {
             zone,
             theme: Theme::Dark,
             shortcuts: false,
-            list: ListTaste { order: Order { by: By::Last, is_reversed: true }, rows: 1000 },
+            list: ListPreferences { order: SortOrder { by: By::Last, is_reversed: true }, page_size: 1000 },
         },
-        created: Moment::from_secs(5),
+        created: Timestamp::from_secs(5),
         disabled: false,
-        browsers_since: Moment::from_secs(6),
+        browsers_trusted_since: Timestamp::from_secs(6),
     };
     let projects = [(ProjectId(1), Membership::Member), (ProjectId(3), Membership::ReadOnly)];
     let name = UserName::parse("bob").unwrap();
-    let grant = Grant::Projects(Projects::new(projects));
-    let other = User { id: UserId(8), name, password: None, second: None, grant, taste: Taste::default(), disabled: true, ..owner.clone() };
+    let grant = Grant::Projects(ProjectMemberships::new(projects));
+    let other = User {
+        id: UserId(8),
+        name,
+        password: None,
+        second_factor: None,
+        grant,
+        preferences: UserPreferences::default(),
+        disabled: true,
+        ..owner.clone()
+    };
     [owner, other]
 }
 
@@ -44,18 +53,18 @@ fn session() -> Session {
         id: SessionId(9),
         hash: KeyHash([9; 32]),
         user: UserId(7),
-        created: Moment::from_secs(5),
-        seen: Moment::from_secs(6),
-        confirmed: Some(Moment::from_secs(5)),
-        expires: Moment::from_secs(99),
-        agent: "browser".into(),
+        created: Timestamp::from_secs(5),
+        last_used: Timestamp::from_secs(6),
+        password_confirmed: Some(Timestamp::from_secs(5)),
+        expires: Timestamp::from_secs(99),
+        user_agent: "browser".into(),
         address: [192, 0, 2, 1].into(),
     }
 }
 
-fn links() -> [Link; 2] {
-    let link = Link { id: LinkId(10), hash: KeyHash([1; 32]), purpose: Purpose::Setup, expires: Moment::from_secs(50) };
-    [link.clone(), Link { id: LinkId(11), purpose: Purpose::Password(UserId(8)), ..link }]
+fn links() -> [OneTimeLink; 2] {
+    let link = OneTimeLink { id: LinkId(10), hash: KeyHash([1; 32]), purpose: LinkPurpose::Setup, expires: Timestamp::from_secs(50) };
+    [link.clone(), OneTimeLink { id: LinkId(11), purpose: LinkPurpose::Password(UserId(8)), ..link }]
 }
 
 pub(super) fn with_users() -> Store {
@@ -70,9 +79,9 @@ pub(super) fn with_users() -> Store {
 
 const ROWS: [(&str, u64); 5] = [("users", 7), ("users", 8), ("sessions", 9), ("links", 10), ("links", 11)];
 
-type Rows = (Vec<User>, Vec<Session>, Vec<Link>);
+type UserRows = (Vec<User>, Vec<Session>, Vec<OneTimeLink>);
 
-fn read(store: &Store) -> Result<Rows, StoreError> {
+fn read(store: &Store) -> Result<UserRows, StoreError> {
     let snapshot = store.snapshot()?;
     Ok((snapshot.users()?, snapshot.sessions()?, snapshot.links()?))
 }
@@ -102,9 +111,9 @@ fn rows_of_users_stay_readable() {
             put_row(&store, *place, &bytes);
         }
         let [mut owner, mut other] = users();
-        (owner.browsers_since, other.browsers_since) = (Moment::default(), Moment::default());
+        (owner.browsers_trusted_since, other.browsers_trusted_since) = (Timestamp::default(), Timestamp::default());
         if version == 1 {
-            (owner.second, owner.taste.list) = (None, ListTaste::default());
+            (owner.second_factor, owner.preferences.list) = (None, ListPreferences::default());
         }
         assert_eq!(read(&store).unwrap(), (vec![owner, other], vec![session()], links().into()));
     }
@@ -143,7 +152,7 @@ fn a_row_of_a_user_that_cannot_be_read_is_put_aside() {
         put_row(&store, place, &[9]);
         let error = read(&store).unwrap_err();
         assert!(matches!(&error, StoreError::Corrupt { table, .. } if *table == place.0), "{place:?}: {error}");
-        assert_eq!(store.put_aside().unwrap(), []);
+        assert_eq!(store.quarantine_unreadable_rows().unwrap(), []);
         let (users, sessions, links) = read(&store).unwrap();
         assert_eq!(users.len() + sessions.len() + links.len(), ROWS.len() - 1, "{place:?}");
     }

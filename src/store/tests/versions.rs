@@ -1,7 +1,7 @@
 //! Rows of every version as they lie in files.
 
 use super::*;
-use crate::domain::alert::{Delivery, DeliveryOutcome};
+use crate::domain::alert::{DeliveryRecord, DeliveryResult};
 
 /// As much of it as rows of schema 14 hold.
 fn written_by_schema_14() -> Contents {
@@ -13,7 +13,7 @@ fn written_by_schema_14() -> Contents {
 /// As much of it as rows of schema 13 hold.
 fn written_by_schema_13() -> Contents {
     let mut contents = written_by_schema_14();
-    (contents.check.told_as, contents.flip.flip.awaited) = (None, None);
+    (contents.check.alerted_names, contents.flip.flip.awaited_since) = (None, None);
     contents
 }
 
@@ -28,14 +28,14 @@ fn written_by_schema_12() -> Contents {
 fn written_by_schema_10() -> Contents {
     let mut contents = written_by_schema_12();
     contents.project.import = None;
-    (contents.check.state.untouched, contents.check.state.brought) = (false, 0);
+    (contents.check.state.unused_since_import, contents.check.state.imported_pings) = (false, 0);
     contents
 }
 
 /// As much of it as rows of schema 9 hold.
 fn written_by_schema_9() -> Contents {
     let mut contents = written_by_schema_10();
-    contents.project.old_badge = None;
+    contents.project.legacy_badge = None;
     contents.keys.retain(|key| !key.is_unused_since_import());
     contents
 }
@@ -43,7 +43,7 @@ fn written_by_schema_9() -> Contents {
 /// As much of it as rows of schema 3 hold.
 fn written_by_schema_3() -> Contents {
     let mut contents = written_by_schema_9();
-    contents.check.state.telling = Telling::Told;
+    contents.check.state.notification = NotificationState::Notified;
     Arc::make_mut(&mut contents.check.settings).parents = Parents::default();
     contents
 }
@@ -51,8 +51,8 @@ fn written_by_schema_3() -> Contents {
 /// As much of it as rows of schema 2 hold.
 fn written_by_schema_2() -> Contents {
     let mut contents = written_by_schema_3();
-    contents.check.state.telling = Telling::Quiet;
-    (contents.channel.operator, contents.channel.health) = (true, ChannelHealth::default());
+    contents.check.state.notification = NotificationState::NotNeeded;
+    (contents.channel.set_by_operator, contents.channel.health) = (true, ChannelHealth::default());
     contents
 }
 
@@ -60,11 +60,11 @@ fn written_by_schema_2() -> Contents {
 fn written_by_schema_1() -> Contents {
     let mut contents = written_by_schema_2();
     for key in &mut contents.keys {
-        (key.label, key.hint, key.used) = (KeyLabel::default(), "".into(), None);
+        (key.label, key.hint, key.last_use) = (KeyLabel::default(), "".into(), None);
     }
-    (contents.check.state.outcomes, contents.check.state.failures) = (Outcomes::default(), 0);
-    contents.ping.exit = None;
-    (contents.flip.arrival, contents.flip.flip.cause) = (Arrival(0), Cause::Unknown);
+    (contents.check.state.outcomes, contents.check.state.failures) = (RecentOutcomes::default(), 0);
+    contents.ping.exit_status = None;
+    (contents.flip.arrival, contents.flip.flip.cause) = (Arrival(0), FlipCause::Unknown);
     contents
 }
 
@@ -228,7 +228,7 @@ const NEWEST: [&str; 9] = [
 fn groups_of_layout_12_get_the_uuids_of_their_members() {
     let store = store();
     let group = |id: u64, members: &str| {
-        let (name, kind) = (ChannelName::parse("group").unwrap(), ChannelKind::named("group").unwrap());
+        let (name, kind) = (ChannelName::parse("group").unwrap(), ChannelKind::from_name("group").unwrap());
         let settings = ChannelSettings::parse(kind, [("channels", members)]).unwrap();
         Channel { id: ChannelId(id), uuid: uuid(id.into()), name, settings, health: ChannelHealth::default(), ..channel() }
     };
@@ -238,9 +238,9 @@ fn groups_of_layout_12_get_the_uuids_of_their_members() {
     let namesake = Channel { id: ChannelId(6), uuid: uuid(6), ..mail.clone() };
     write(&store, |batch| {
         [&elsewhere, &mail, &namesake, &group(8, &members)].into_iter().try_for_each(|channel| batch.put_channel(channel))?;
-        batch.append_deliveries(&[Delivery {
+        batch.append_deliveries(&[DeliveryRecord {
             channel: ChannelId(5),
-            outcome: DeliveryOutcome::Delivered,
+            result: DeliveryResult::Delivered,
             ..deliveries::delivery(1, 1)
         }])?;
         meta::set_schema(&batch.transaction, 12)
@@ -250,5 +250,5 @@ fn groups_of_layout_12_get_the_uuids_of_their_members() {
     let listed: Vec<_> = channels[3].settings.pairs().map(|(_, value)| value).collect();
     assert_eq!(listed, [format!("{},{},gone", uuid(5), uuid(6))]);
     let proofs: Vec<_> = channels.iter().map(|channel| &channel.health.proof).collect();
-    assert_eq!(proofs, [&DeliveryProof::None, &DeliveryProof::Arrived, &DeliveryProof::None, &DeliveryProof::None]);
+    assert_eq!(proofs, [&DeliveryProof::None, &DeliveryProof::Delivered, &DeliveryProof::None, &DeliveryProof::None]);
 }

@@ -4,111 +4,116 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::domain::check::Check;
-use crate::domain::edit::{ChannelChoice, Edit};
-use crate::domain::ping::{Kind, Method, Origin};
+use crate::domain::check_edit::{ChannelSelection, CheckEdit};
+use crate::domain::ping::{PingKind, PingMethod, PingOrigin};
 use crate::domain::text::{Name, Slug};
 use crate::domain::timezone::Timezone;
-use crate::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Signal, Target};
-use crate::web::answer::Done;
-use crate::web::error::Trouble;
-use crate::web::form::Form;
-use crate::web::notice::Notice;
-use crate::web::route::Page;
-use crate::web::visit::Visit;
-use crate::wire::reply::Fault;
+use crate::engine::command::{CheckUuids, Command, CommandOutcome, CreateCheckRequest, PingRequest, PingSignal, PingTarget};
+use crate::web::form_data::FormData;
+use crate::web::page_error::PageError;
+use crate::web::page_handler::PageResponse;
+use crate::web::page_messages::FlashMessage;
+use crate::web::page_request::PageRequest;
+use crate::web::page_routes::Page;
+use crate::wire::reply::HttpError;
 
 /// What pings that are sent from a page are logged as.
-const SENDER: &str = "overdue dashboard";
+const DASHBOARD_USER_AGENT: &str = "overdue dashboard";
 
 /// Has the writer carry out a command.
-pub(super) async fn carry_out(visit: &Visit, command: Command) -> Result<Outcome, Trouble> {
+pub(super) async fn execute(visit: &PageRequest, command: Command) -> Result<CommandOutcome, PageError> {
     Ok(visit.handle().call(command).await??)
 }
 
 /// Back to the page of the check, which says what was done.
-fn done(check: Uuid, notice: &str) -> Done {
-    Done::Go(Page::Check(check), Notice::of(notice))
+fn redirect_to_check(check: Uuid, notice: &str) -> PageResponse {
+    PageResponse::Redirect(Page::Check(check), FlashMessage::from_code(notice))
 }
 
 /// Pauses the check.
-pub(crate) async fn pause(visit: &Visit) -> Result<Done, Trouble> {
+pub(crate) async fn pause(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    carry_out(visit, Command::Pause(check.id)).await?;
-    Ok(done(check.uuid, "paused"))
+    execute(visit, Command::PauseCheck(check.id)).await?;
+    Ok(redirect_to_check(check.uuid, "paused"))
 }
 
 /// Resumes the check.
-pub(crate) async fn resume(visit: &Visit) -> Result<Done, Trouble> {
+pub(crate) async fn resume(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    carry_out(visit, Command::Resume(check.id)).await?;
-    Ok(done(check.uuid, "resumed"))
+    execute(visit, Command::ResumeCheck(check.id)).await?;
+    Ok(redirect_to_check(check.uuid, "resumed"))
 }
 
 /// Sends a ping in the name of the job.
-pub(crate) async fn ping(visit: &Visit, form: &Form) -> Result<Done, Trouble> {
+pub(crate) async fn ping(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
     let kind = match form.get("kind") {
-        "success" => Kind::Success,
-        "fail" => Kind::Fail,
-        "start" => Kind::Start,
-        _ => return Err(Fault::BadRequest("a ping is success, fail or start".into()).into()),
+        "success" => PingKind::Success,
+        "fail" => PingKind::Fail,
+        "start" => PingKind::Start,
+        _ => return Err(HttpError::BadRequest("a ping is success, fail or start".into()).into()),
     };
-    let client = &visit.came.client;
-    let origin = Origin { scheme: client.scheme, method: Method::Post, remote_addr: Some(client.addr), ua: SENDER.into() };
-    let (target, signal) = (Target::Uuid(check.uuid), Signal::Http(kind));
-    carry_out(visit, Command::Ping(Box::new(PingRequest { target, signal, origin, rid: None, body: Bytes::new() }))).await?;
-    Ok(done(check.uuid, "pinged"))
+    let client = &visit.origin.client;
+    let origin = PingOrigin {
+        scheme: client.scheme,
+        method: PingMethod::Post,
+        remote_addr: Some(client.addr),
+        user_agent: DASHBOARD_USER_AGENT.into(),
+    };
+    let (target, signal) = (PingTarget::Uuid(check.uuid), PingSignal::Http(kind));
+    execute(visit, Command::Ping(Box::new(PingRequest { target, signal, origin, rid: None, body: Bytes::new() }))).await?;
+    Ok(redirect_to_check(check.uuid, "pinged"))
 }
 
 /// Sets the zone of the schedule.
-pub(crate) async fn set_zone(visit: &Visit, form: &Form) -> Result<Done, Trouble> {
+pub(crate) async fn set_zone(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    let tz = Timezone::parse(form.get("tz")).map_err(|error| Fault::BadRequest(error.to_string().into()))?;
-    carry_out(visit, Command::UpdateCheck(check.id, Box::new(Edit { tz: Some(tz), ..Edit::default() }))).await?;
-    Ok(done(check.uuid, "saved"))
+    let tz = Timezone::parse(form.get("tz")).map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
+    execute(visit, Command::UpdateCheck(check.id, Box::new(CheckEdit { tz: Some(tz), ..CheckEdit::default() }))).await?;
+    Ok(redirect_to_check(check.uuid, "saved"))
 }
 
 /// Sets who is told of the check.
-pub(crate) async fn set_channels(visit: &Visit, form: &Form) -> Result<Done, Trouble> {
+pub(crate) async fn set_channels(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    let channels = Some(ChannelChoice::Listed(form.all("channel").map(Box::from).collect()));
-    carry_out(visit, Command::UpdateCheck(check.id, Box::new(Edit { channels, ..Edit::default() }))).await?;
-    Ok(done(check.uuid, "saved"))
+    let channels = Some(ChannelSelection::Listed(form.get_all("channel").map(Box::from).collect()));
+    execute(visit, Command::UpdateCheck(check.id, Box::new(CheckEdit { channels, ..CheckEdit::default() }))).await?;
+    Ok(redirect_to_check(check.uuid, "saved"))
 }
 
 /// Makes a check with the settings of this one.
-pub(crate) async fn copy(visit: &Visit) -> Result<Done, Trouble> {
+pub(crate) async fn copy(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    let (after, parents) = (check.settings.after, check.settings.parents.clone());
-    let made = create(visit, copied(visit, check)).await?;
-    if (after, &parents) != (made.settings.after, &made.settings.parents) {
-        carry_out(visit, Command::SetAlerting { check: made.id, after: Some(after), parents: Some(parents) }).await?;
+    let (after, parents) = (check.settings.failure_threshold, check.settings.parents.clone());
+    let made = create_check(visit, copied_settings(visit, check)).await?;
+    if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
+        execute(visit, Command::SetAlerting { check: made.id, after: Some(after), parents: Some(parents) }).await?;
     }
-    Ok(done(made.uuid, "copied-check"))
+    Ok(redirect_to_check(made.uuid, "copied-check"))
 }
 
 /// Makes a check in the project of the page.
-pub(super) async fn create(visit: &Visit, edit: Edit) -> Result<Box<Check>, Trouble> {
+pub(super) async fn create_check(visit: &PageRequest, edit: CheckEdit) -> Result<Box<Check>, PageError> {
     let random = visit.handle().random();
-    let names = CheckNames { uuid: random.uuid(), badge: random.uuid() };
-    let create = CreateCheck { project: visit.project()?.id, edit, unique: Vec::new(), names };
-    match carry_out(visit, Command::CreateCheck(Box::new(create))).await? {
-        Outcome::Created(check) | Outcome::Check(check) => Ok(check),
+    let names = CheckUuids { uuid: random.uuid(), badge: random.uuid() };
+    let create = CreateCheckRequest { project: visit.project()?.id, edit, unique: Vec::new(), uuids: names };
+    match execute(visit, Command::CreateCheck(Box::new(create))).await? {
+        CommandOutcome::CheckCreated(check) | CommandOutcome::Check(check) => Ok(check),
         // That command comes to nothing else.
-        _ => Err(Trouble::nothing_here()),
+        _ => Err(PageError::not_found()),
     }
 }
 
 /// The settings of a check under another name and slug.
-fn copied(visit: &Visit, check: &Check) -> Edit {
+fn copied_settings(visit: &PageRequest, check: &Check) -> CheckEdit {
     let settings = &check.settings;
     let with = |text: &str, suffix: &str, most: usize| text.chars().take(most - suffix.len()).collect::<String>() + suffix;
-    let slug = if settings.slug.is_empty() { String::new() } else { with(settings.slug.as_str(), "-copy", Slug::MOST_CHARS) };
-    let name = with(settings.name.as_str(), " (copy)", Name::MOST_CHARS);
+    let slug = if settings.slug.is_empty() { String::new() } else { with(settings.slug.as_str(), "-copy", Slug::MAX_CHARS) };
+    let name = with(settings.name.as_str(), " (copy)", Name::MAX_CHARS);
     visit.handle().with_state(|state| {
         let channels = state.channels_of(check).map(|channel| channel.uuid.to_string().into()).collect();
         let is_simple = settings.schedule.is_none();
-        Edit {
+        CheckEdit {
             // Neither can be over its limit or have a character that the original had not.
             name: Name::parse(&name).ok(),
             slug: Slug::parse(&slug).ok(),
@@ -127,8 +132,8 @@ fn copied(visit: &Visit, check: &Check) -> Edit {
             filter_body: Some(settings.filters.body),
             filter_http_body: Some(settings.filters.http_body),
             filter_default_fail: Some(settings.filters.default_fail),
-            channels: Some(ChannelChoice::Listed(channels)),
-            ..Edit::default()
+            channels: Some(ChannelSelection::Listed(channels)),
+            ..CheckEdit::default()
         }
     })
 }

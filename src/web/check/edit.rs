@@ -4,47 +4,47 @@ use std::sync::Arc;
 
 use askama::Template;
 
-use super::Top;
-use super::actions::create;
-use super::detail::diagnosed;
-use super::fields::{Expects, Fields, PARENTS, UNITS, Wrong};
-use super::matches;
-use super::parents::{Names, wrong};
-use super::preview::Preview;
-use crate::domain::check::Settings;
-use crate::domain::edit::Edit;
+use super::CheckHeader;
+use super::actions::create_check;
+use super::form_fields::{CheckFormError, CheckFormFields, DURATION_UNITS, ExpectationKind, PARENT_FIELD};
+use super::keyword_preview;
+use super::overview::zone_diagnosis;
+use super::parent_names::{ParentNames, parent_error};
+use super::schedule_preview::SchedulePreview;
+use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::CheckEdit;
+use crate::domain::formatting::TimeFormatter;
 use crate::domain::ids::CheckId;
 use crate::domain::parents::Parents;
-use crate::domain::text::Failures;
+use crate::domain::text::FailureThreshold;
 use crate::domain::timezone::Timezone;
-use crate::domain::words::Times;
-use crate::engine::command::{Command, Refusal};
-use crate::web::answer::{Done, Html};
-use crate::web::error::Trouble;
-use crate::web::form::Form;
-use crate::web::frame::Frame;
-use crate::web::notice::Notice;
-use crate::web::route::Page;
-use crate::web::visit::Visit;
-use crate::wire::reply::Fault;
+use crate::engine::command::{Command, CommandError};
+use crate::web::form_data::FormData;
+use crate::web::layout::Layout;
+use crate::web::page_error::PageError;
+use crate::web::page_handler::{HtmlPage, PageResponse};
+use crate::web::page_messages::FlashMessage;
+use crate::web::page_request::PageRequest;
+use crate::web::page_routes::Page;
+use crate::wire::reply::HttpError;
 
 #[derive(Template)]
 #[template(path = "edit.html", config = "src/web/askama.toml")]
-struct EditPage {
-    frame: Frame,
+struct CheckFormPage {
+    frame: Layout,
     /// The check, if there is one already.
-    top: Option<Top>,
+    top: Option<CheckHeader>,
     title: &'static str,
     path: String,
     cancel: String,
-    fields: Fields,
-    wrong: Vec<Wrong>,
-    channels: Vec<Choice>,
+    fields: CheckFormFields,
+    wrong: Vec<CheckFormError>,
+    channels: Vec<ChannelOption>,
     /// Checks that it may depend on.
     others: Vec<String>,
     zones: Vec<&'static str>,
     units: [(&'static str, &'static str, u64); 4],
-    preview: Preview,
+    preview: SchedulePreview,
     /// What the words would have made of the last pings.
     matches: String,
     /// The UUID of the check, if there is one already.
@@ -54,12 +54,12 @@ struct EditPage {
     /// The digest of the settings that the form was made from.
     was: String,
     /// What somebody else has changed meanwhile.
-    theirs: Vec<Difference>,
+    theirs: Vec<EditConflict>,
     is_slug_taken: bool,
 }
 
 /// A channel of the project.
-struct Choice {
+struct ChannelOption {
     uuid: String,
     name: String,
     kind: &'static str,
@@ -67,7 +67,7 @@ struct Choice {
 }
 
 /// A field that is not what it was.
-struct Difference {
+struct EditConflict {
     label: &'static str,
     stored: String,
     typed: String,
@@ -75,34 +75,34 @@ struct Difference {
 
 /// What a form is made with besides its fields.
 #[derive(Default)]
-struct Said {
-    wrong: Vec<Wrong>,
-    theirs: Vec<Difference>,
+struct CheckFormFeedback {
+    errors: Vec<CheckFormError>,
+    conflicts: Vec<EditConflict>,
 }
 
-impl EditPage {
+impl CheckFormPage {
     /// The page of this visit, filled with these fields. `was`: the digest of what they were made from.
-    fn of(visit: &Visit, fields: Fields, was: String, said: Said) -> Result<Self, Trouble> {
-        let top = if matches!(visit.page, Page::EditCheck(_)) { Some(Top::of(visit)?) } else { None };
-        let (project, edited) = (visit.project()?, matches::edited(visit));
-        let list = visit.back().list(&visit.link(&Page::Checks(project.uuid)));
-        let yours = Times { now: visit.now, zone: &visit.viewer.zone };
+    fn new(visit: &PageRequest, fields: CheckFormFields, was: String, said: CheckFormFeedback) -> Result<Self, PageError> {
+        let top = if matches!(visit.page, Page::EditCheck(_)) { Some(CheckHeader::new(visit)?) } else { None };
+        let (project, edited) = (visit.project()?, keyword_preview::edited_check(visit));
+        let list = visit.list_return().list_url(&visit.page_url(&Page::Checks(project.uuid)));
+        let yours = TimeFormatter { now: visit.now, zone: &visit.viewer.zone };
         Ok(Self {
             title: if top.is_some() { "Edit" } else { "Add a check" },
-            frame: visit.frame(if top.is_some() { "Edit a check" } else { "Add a check" }),
-            path: visit.onward(&visit.page),
+            frame: visit.layout(if top.is_some() { "Edit a check" } else { "Add a check" }),
+            path: visit.page_url_with_return(&visit.page),
             cancel: top.as_ref().map_or(list, |top| top.here.clone()),
-            channels: choices(visit, &fields)?,
-            others: Names::of(visit)?.proposed(own(visit)),
-            zones: zones(&visit.viewer.zone),
-            units: UNITS,
-            preview: Preview::of(&fields, &yours),
-            matches: edited.as_ref().map_or_else(|| Ok(String::new()), |check| matches::sentence(visit, check, &fields))?,
-            diagnosis: edited.as_ref().map(|check| diagnosed(visit, check)).transpose()?.flatten(),
+            channels: channel_options(visit, &fields)?,
+            others: ParentNames::for_project(visit)?.suggestions(edited_check_id(visit)),
+            zones: zone_names(&visit.viewer.zone),
+            units: DURATION_UNITS,
+            preview: SchedulePreview::new(&fields, &yours),
+            matches: edited.as_ref().map_or_else(|| Ok(String::new()), |check| keyword_preview::keyword_summary(visit, check, &fields))?,
+            diagnosis: edited.as_ref().map(|check| zone_diagnosis(visit, check)).transpose()?.flatten(),
             edited: edited.map(|check| check.uuid.to_string()),
             is_slug_taken: is_slug_taken(visit, &fields)?,
-            wrong: said.wrong,
-            theirs: said.theirs,
+            wrong: said.errors,
+            theirs: said.conflicts,
             top,
             fields,
             was,
@@ -117,7 +117,7 @@ impl EditPage {
     /// The inputs for what it depends on: one is empty, as long as there may be more.
     fn parents(&self) -> Vec<&str> {
         let typed = self.fields.parents.iter().map(String::as_str);
-        typed.chain(Some("").filter(|_| self.fields.parents.len() < Parents::MOST)).collect()
+        typed.chain(Some("").filter(|_| self.fields.parents.len() < Parents::MAX_PARENTS)).collect()
     }
 
     fn expects(&self, name: &str) -> bool {
@@ -127,7 +127,7 @@ impl EditPage {
     fn has_more(&self) -> bool {
         let fields = &self.fields;
         let words = [&fields.start_kw, &fields.success_kw, &fields.failure_kw];
-        let more = ["start_kw", "success_kw", "failure_kw", "after", PARENTS];
+        let more = ["start_kw", "success_kw", "failure_kw", "after", PARENT_FIELD];
         fields.manual_resume
             || fields.post_only
             || fields.after != "1"
@@ -138,79 +138,100 @@ impl EditPage {
 }
 
 /// The form for a new check.
-pub(crate) fn show_add(visit: &Visit) -> Result<Done, Trouble> {
-    let channels = channels(visit)?.into_iter().map(|(uuid, ..)| uuid).collect();
-    let settings = Settings { tz: visit.viewer.zone.clone(), ..Settings::default() };
-    let fields = Fields::of(&settings, channels, Vec::new());
-    Ok(Html::of(&EditPage::of(visit, fields, String::new(), Said::default())?).into())
+pub(crate) fn show_add(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let channels = project_channels(visit)?.into_iter().map(|(uuid, ..)| uuid).collect();
+    let settings = CheckSettings { tz: visit.viewer.zone.clone(), ..CheckSettings::default() };
+    let fields = CheckFormFields::from_settings(&settings, channels, Vec::new());
+    Ok(HtmlPage::from_template(&CheckFormPage::new(visit, fields, String::new(), CheckFormFeedback::default())?).into())
 }
 
 /// The form of a check.
-pub(crate) fn show_edit(visit: &Visit) -> Result<Done, Trouble> {
-    let fields = stored(visit)?;
+pub(crate) fn show_edit(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let fields = stored_fields(visit)?;
     let was = fields.digest();
-    Ok(Html::of(&EditPage::of(visit, fields, was, Said::default())?).into())
+    Ok(HtmlPage::from_template(&CheckFormPage::new(visit, fields, was, CheckFormFeedback::default())?).into())
 }
 
 /// Makes a check.
-pub(crate) async fn add(visit: Visit, form: Form) -> Result<Done, Trouble> {
-    let (visit, fields) = (Arc::new(visit), Fields::read(form.fields()));
+pub(crate) async fn submit_new_check(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
+    let (visit, fields) = (Arc::new(visit), CheckFormFields::from_query(form.fields()));
     if form.has("preview") {
-        return again(&visit, fields, String::new(), Said::default(), None).await;
+        return redisplay_form(&visit, fields, String::new(), CheckFormFeedback::default(), None).await;
     }
-    let parents = parents(&visit, &fields).await?;
-    let (edit, after, parents) = match all_right(fields.edit(&Settings::default()), parents) {
+    let parents = parse_parents(&visit, &fields).await?;
+    let (edit, after, parents) = match combine_results(fields.to_edit(&CheckSettings::default()), parents) {
         Ok(read) => read,
-        Err(wrong) => return again(&visit, fields, String::new(), Said { wrong, theirs: Vec::new() }, Some(Fault::Invalid)).await,
+        Err(wrong) => {
+            return redisplay_form(
+                &visit,
+                fields,
+                String::new(),
+                CheckFormFeedback { errors: wrong, conflicts: Vec::new() },
+                Some(HttpError::InvalidForm),
+            )
+            .await;
+        }
     };
-    let made = create(&visit, edit).await?;
-    if (after, &parents) != (made.settings.after, &made.settings.parents) {
+    let made = create_check(&visit, edit).await?;
+    if (after, &parents) != (made.settings.failure_threshold, &made.settings.parents) {
         let alerting = Command::SetAlerting { check: made.id, after: Some(after), parents: Some(parents) };
         if visit.handle().call(alerting).await?.is_err() {
-            return Ok(Done::Go(Page::EditCheck(made.uuid), Notice::of("made-alone")));
+            return Ok(PageResponse::Redirect(Page::EditCheck(made.uuid), FlashMessage::from_code("made-alone")));
         }
     }
-    Ok(Done::Go(Page::Check(made.uuid), Notice::of("made")))
+    Ok(PageResponse::Redirect(Page::Check(made.uuid), FlashMessage::from_code("made")))
 }
 
 /// Saves the settings of a check, unless they have changed since the form was made.
-pub(crate) async fn save(visit: Visit, form: Form) -> Result<Done, Trouble> {
-    let (visit, fields) = (Arc::new(visit), Fields::read(form.fields()));
+pub(crate) async fn update_check(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
+    let (visit, fields) = (Arc::new(visit), CheckFormFields::from_query(form.fields()));
     let was = form.get("was").to_owned();
     if form.has("preview") {
-        return again(&visit, fields, was, Said::default(), None).await;
+        return redisplay_form(&visit, fields, was, CheckFormFeedback::default(), None).await;
     }
     let asked = Arc::clone(&visit);
-    let stored = visit.site.outgoing.run(move || stored(&asked)).await??;
+    let stored = visit.dashboard.outgoing.run_blocking(move || stored_fields(&asked)).await??;
     if was != stored.digest() {
-        let theirs = differences(&visit, &stored, &fields)?;
-        return again(&visit, fields, stored.digest(), Said { wrong: Vec::new(), theirs }, Some(Fault::Outdated)).await;
+        let theirs = find_conflicts(&visit, &stored, &fields)?;
+        return redisplay_form(
+            &visit,
+            fields,
+            stored.digest(),
+            CheckFormFeedback { errors: Vec::new(), conflicts: theirs },
+            Some(HttpError::Outdated),
+        )
+        .await;
     }
     let check = visit.check()?;
-    let refused = |fields, was, wrong| again(&visit, fields, was, Said { wrong, theirs: Vec::new() }, Some(Fault::Invalid));
-    let parents = parents(&visit, &fields).await?;
-    let (edit, after, parents) = match all_right(fields.edit(&check.settings), parents) {
+    let refused = |fields, was, wrong| {
+        redisplay_form(&visit, fields, was, CheckFormFeedback { errors: wrong, conflicts: Vec::new() }, Some(HttpError::InvalidForm))
+    };
+    let parents = parse_parents(&visit, &fields).await?;
+    let (edit, after, parents) = match combine_results(fields.to_edit(&check.settings), parents) {
         Ok(read) => read,
         Err(wrong) => return refused(fields, was, wrong).await,
     };
     // What may be refused comes first, so that all of it is saved or nothing.
-    if (after, &parents) != (check.settings.after, &check.settings.parents) {
+    if (after, &parents) != (check.settings.failure_threshold, &check.settings.parents) {
         match visit.handle().call(Command::SetAlerting { check: check.id, after: Some(after), parents: Some(parents) }).await? {
-            Err(Refusal::Parents(error)) => return refused(fields, was, vec![wrong(&error.to_string())]).await,
+            Err(CommandError::InvalidParents(error)) => return refused(fields, was, vec![parent_error(&error.to_string())]).await,
             done => done?,
         };
     }
     match visit.handle().call(Command::UpdateCheck(check.id, Box::new(edit))).await? {
-        Err(Refusal::InvalidChannel(_)) => {
+        Err(CommandError::InvalidChannel(_)) => {
             let text = "An integration was deleted meanwhile. Choose again.".into();
-            refused(fields, was, vec![Wrong { field: "channel", label: "Alerts", text }]).await
+            refused(fields, was, vec![CheckFormError { field: "channel", label: "Alerts", text }]).await
         }
-        done => done.map(|_| Done::Go(Page::Check(check.uuid), Notice::of("saved"))).map_err(Trouble::from),
+        done => done.map(|_| PageResponse::Redirect(Page::Check(check.uuid), FlashMessage::from_code("saved"))).map_err(PageError::from),
     }
 }
 
 /// What was typed, if nothing is wrong with any of it.
-fn all_right(edit: Result<(Edit, Failures), Vec<Wrong>>, parents: Result<Parents, Wrong>) -> Result<(Edit, Failures, Parents), Vec<Wrong>> {
+fn combine_results(
+    edit: Result<(CheckEdit, FailureThreshold), Vec<CheckFormError>>,
+    parents: Result<Parents, CheckFormError>,
+) -> Result<(CheckEdit, FailureThreshold, Parents), Vec<CheckFormError>> {
     match (edit, parents) {
         (Ok((edit, after)), Ok(parents)) => Ok((edit, after, parents)),
         (edit, parents) => Err(edit.err().into_iter().flatten().chain(parents.err()).collect()),
@@ -218,43 +239,53 @@ fn all_right(edit: Result<(Edit, Failures), Vec<Wrong>>, parents: Result<Parents
 }
 
 /// The checks that were typed as what it depends on.
-async fn parents(visit: &Arc<Visit>, fields: &Fields) -> Result<Result<Parents, Wrong>, Trouble> {
+async fn parse_parents(visit: &Arc<PageRequest>, fields: &CheckFormFields) -> Result<Result<Parents, CheckFormError>, PageError> {
     if fields.parents.is_empty() {
         return Ok(Ok(Parents::default()));
     }
     let (asked, typed) = (Arc::clone(visit), fields.parents.clone());
-    visit.site.outgoing.run(move || Ok(Names::of(&asked)?.read(&asked, &typed))).await?
+    visit.dashboard.outgoing.run_blocking(move || Ok(ParentNames::for_project(&asked)?.parse_parents(&asked, &typed))).await?
 }
 
 /// The form once more, as it was filled in.
-async fn again(visit: &Arc<Visit>, fields: Fields, was: String, said: Said, fault: Option<Fault>) -> Result<Done, Trouble> {
+async fn redisplay_form(
+    visit: &Arc<PageRequest>,
+    fields: CheckFormFields,
+    was: String,
+    said: CheckFormFeedback,
+    fault: Option<HttpError>,
+) -> Result<PageResponse, PageError> {
     let asked = Arc::clone(visit);
-    let html = visit.site.outgoing.run(move || EditPage::of(&asked, fields, was, said).map(|page| Html::of(&page))).await??;
+    let html = visit
+        .dashboard
+        .outgoing
+        .run_blocking(move || CheckFormPage::new(&asked, fields, was, said).map(|page| HtmlPage::from_template(&page)))
+        .await??;
     Ok(match fault {
-        Some(fault) => html.with_fault(fault),
+        Some(fault) => html.with_error(fault),
         None => html,
     }
     .into())
 }
 
 /// The fields of the check as it is.
-fn stored(visit: &Visit) -> Result<Fields, Trouble> {
+fn stored_fields(visit: &PageRequest) -> Result<CheckFormFields, PageError> {
     let check = visit.check()?;
     let parents = &check.settings.parents;
-    let parents = if parents.ids().is_empty() { Vec::new() } else { Names::of(visit)?.called(parents) };
+    let parents = if parents.ids().is_empty() { Vec::new() } else { ParentNames::for_project(visit)?.names_of(parents) };
     visit.handle().with_state(|state| {
         let channels = state.channels_of(check).map(|channel| channel.uuid.to_string()).collect();
-        Ok(Fields::of(&check.settings, channels, parents))
+        Ok(CheckFormFields::from_settings(&check.settings, channels, parents))
     })
 }
 
 /// The check of the page, if there is one already.
-fn own(visit: &Visit) -> Option<CheckId> {
+fn edited_check_id(visit: &PageRequest) -> Option<CheckId> {
     matches!(visit.page, Page::EditCheck(_)).then(|| visit.check().ok().map(|check| check.id)).flatten()
 }
 
 /// The channels of the project: UUID, name, kind.
-fn channels(visit: &Visit) -> Result<Vec<(String, String, &'static str)>, Trouble> {
+fn project_channels(visit: &PageRequest) -> Result<Vec<(String, String, &'static str)>, PageError> {
     let project = visit.project()?.id;
     visit.handle().with_state(|state| {
         let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
@@ -262,49 +293,49 @@ fn channels(visit: &Visit) -> Result<Vec<(String, String, &'static str)>, Troubl
     })
 }
 
-fn choices(visit: &Visit, fields: &Fields) -> Result<Vec<Choice>, Trouble> {
-    let choice = |(uuid, name, kind): (String, String, _)| Choice { is_chosen: fields.channels.contains(&uuid), uuid, name, kind };
-    Ok(channels(visit)?.into_iter().map(choice).collect())
+fn channel_options(visit: &PageRequest, fields: &CheckFormFields) -> Result<Vec<ChannelOption>, PageError> {
+    let choice = |(uuid, name, kind): (String, String, _)| ChannelOption { is_chosen: fields.channels.contains(&uuid), uuid, name, kind };
+    Ok(project_channels(visit)?.into_iter().map(choice).collect())
 }
 
 /// The names of zones, the viewer's first.
-fn zones(own: &Timezone) -> Vec<&'static str> {
+fn zone_names(own: &Timezone) -> Vec<&'static str> {
     let mut zones: Vec<_> = Timezone::names().collect();
     zones.sort_by_key(|name| (*name != own.name(), *name));
     zones
 }
 
 /// Whether another check of the project has the slug, so that neither can be pinged by it.
-fn is_slug_taken(visit: &Visit, fields: &Fields) -> Result<bool, Trouble> {
-    let own = own(visit);
+fn is_slug_taken(visit: &PageRequest, fields: &CheckFormFields) -> Result<bool, PageError> {
+    let own = edited_check_id(visit);
     let slug = crate::domain::text::Slug::parse(&fields.slug).ok().filter(|slug| !slug.is_empty());
     let project = visit.project()?.id;
     visit.handle().with_state(|state| Ok(slug.is_some_and(|slug| state.checks_by_slug(project, &slug).iter().any(|id| Some(*id) != own))))
 }
 
 /// The fields in which two forms differ.
-fn differences(visit: &Visit, stored: &Fields, typed: &Fields) -> Result<Vec<Difference>, Trouble> {
-    let names = channels(visit)?;
-    let named = |fields: &Fields| {
+fn find_conflicts(visit: &PageRequest, stored: &CheckFormFields, typed: &CheckFormFields) -> Result<Vec<EditConflict>, PageError> {
+    let names = project_channels(visit)?;
+    let named = |fields: &CheckFormFields| {
         let named = names.iter().filter(|(uuid, ..)| fields.channels.contains(uuid)).map(|(_, name, kind)| match name.as_str() {
             "" => (*kind).to_owned(),
             name => name.to_owned(),
         });
         named.collect::<Vec<_>>().join(", ")
     };
-    let pairs = stored.labelled(named(stored)).into_iter().zip(typed.labelled(named(typed)));
+    let pairs = stored.with_labels(named(stored)).into_iter().zip(typed.with_labels(named(typed)));
     let differ = pairs.filter(|((_, stored), (_, typed))| stored != typed);
-    Ok(differ.map(|((label, stored), (_, typed))| Difference { label, stored, typed }).collect())
+    Ok(differ.map(|((label, stored), (_, typed))| EditConflict { label, stored, typed }).collect())
 }
 
-impl Fields {
+impl CheckFormFields {
     /// Every field with what people call it.
-    fn labelled(&self, channels: String) -> Vec<(&'static str, String)> {
+    fn with_labels(&self, channels: String) -> Vec<(&'static str, String)> {
         let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
         let expected = match self.expects {
-            Expects::Period => format!("every {} {}", self.period.number, self.period.unit),
-            Expects::Cron => self.cron.clone(),
-            Expects::OnCalendar => self.oncalendar.clone(),
+            ExpectationKind::Period => format!("every {} {}", self.period.number, self.period.unit),
+            ExpectationKind::Cron => self.cron.clone(),
+            ExpectationKind::OnCalendar => self.oncalendar.clone(),
         };
         vec![
             ("Name", self.name.clone()),

@@ -1,23 +1,23 @@
 //! The history of a check as its page shows it: a bar of days, and months in figures.
 
-use crate::domain::uptime::{History, Span};
-use crate::domain::words::{Times, duration};
+use crate::domain::formatting::{TimeFormatter, format_duration};
+use crate::domain::uptime::{UptimeHistory, UptimePeriod};
 
 /// Width of a day in the picture, with the space after it.
-const STEP: usize = 8;
+const DAY_WIDTH: usize = 8;
 /// Height of the picture.
 pub(super) const HEIGHT: i64 = 32;
 /// Least height of a mark for a downtime.
-const LEAST: i64 = 5;
+const MIN_MARK_HEIGHT: i64 = 5;
 
 /// The bar of days.
-pub(super) struct Bar {
+pub(super) struct UptimeBar {
     pub(super) width: usize,
-    pub(super) days: Vec<Day>,
+    pub(super) days: Vec<UptimeDay>,
 }
 
 /// A day in the bar.
-pub(super) struct Day {
+pub(super) struct UptimeDay {
     pub(super) x: usize,
     /// Whether anything was expected of it.
     pub(super) is_known: bool,
@@ -30,7 +30,7 @@ pub(super) struct Day {
 }
 
 /// A month in figures.
-pub(super) struct Month {
+pub(super) struct UptimeMonth {
     pub(super) name: String,
     pub(super) up: String,
     pub(super) downtimes: String,
@@ -38,39 +38,39 @@ pub(super) struct Month {
 }
 
 /// The bar of the days of a history.
-pub(super) fn bar(history: &History, times: &Times<'_>) -> Bar {
-    let day = |(place, day): (usize, &Span)| {
-        let share = if day.watched > 0 { (i128::from(day.down) * i128::from(HEIGHT) / i128::from(day.watched)) as i64 } else { 0 };
-        let down = if day.down > 0 { share.max(LEAST) } else { 0 };
-        Day { x: place * STEP, is_known: day.watched > 0, down, top: HEIGHT - down, words: said(day, times) }
+pub(super) fn uptime_bar(history: &UptimeHistory, times: &TimeFormatter<'_>) -> UptimeBar {
+    let day = |(place, day): (usize, &UptimePeriod)| {
+        let share = if day.monitored > 0 { (i128::from(day.down) * i128::from(HEIGHT) / i128::from(day.monitored)) as i64 } else { 0 };
+        let down = if day.down > 0 { share.max(MIN_MARK_HEIGHT) } else { 0 };
+        UptimeDay { x: place * DAY_WIDTH, is_known: day.monitored > 0, down, top: HEIGHT - down, words: day_text(day, times) }
     };
-    Bar { width: history.days.len() * STEP, days: history.days.iter().enumerate().map(day).collect() }
+    UptimeBar { width: history.days.len() * DAY_WIDTH, days: history.days.iter().enumerate().map(day).collect() }
 }
 
 /// The months of a history, newest first.
-pub(super) fn months(history: &History, times: &Times<'_>) -> Vec<Month> {
-    let month = |span: &Span| Month {
+pub(super) fn monthly_uptime(history: &UptimeHistory, times: &TimeFormatter<'_>) -> Vec<UptimeMonth> {
+    let month = |span: &UptimePeriod| UptimeMonth {
         name: times.month(span.start),
-        up: span.up_in_words().unwrap_or_else(|| "–".into()),
+        up: span.format_uptime().unwrap_or_else(|| "–".into()),
         downtimes: span.downtimes.to_string(),
-        down: if span.down > 0 { duration(span.down) } else { "–".into() },
+        down: if span.down > 0 { format_duration(span.down) } else { "–".into() },
     };
     history.months.iter().rev().map(month).collect()
 }
 
 /// All months in one figure.
-pub(super) fn overall(history: &History) -> Option<String> {
-    let sum = |of: fn(&Span) -> i64| history.months.iter().map(of).sum();
+pub(super) fn overall_uptime(history: &UptimeHistory) -> Option<String> {
+    let sum = |of: fn(&UptimePeriod) -> i64| history.months.iter().map(of).sum();
     let first = *history.months.first()?;
-    Span { watched: sum(|month| month.watched), down: sum(|month| month.down), ..first }.up_in_words()
+    UptimePeriod { monitored: sum(|month| month.monitored), down: sum(|month| month.down), ..first }.format_uptime()
 }
 
-fn said(day: &Span, times: &Times<'_>) -> String {
+fn day_text(day: &UptimePeriod, times: &TimeFormatter<'_>) -> String {
     let date = times.date(day.start);
-    match (day.up_in_words(), day.downtimes) {
+    match (day.format_uptime(), day.downtimes) {
         (None, _) => format!("{date}: nothing known"),
         (Some(up), 0) => format!("{date}: {up} up"),
-        (Some(up), 1) => format!("{date}: downtime, {}, {up} up", duration(day.down)),
-        (Some(up), more) => format!("{date}: {more} downtimes, {} in all, {up} up", duration(day.down)),
+        (Some(up), 1) => format!("{date}: downtime, {}, {up} up", format_duration(day.down)),
+        (Some(up), more) => format!("{date}: {more} downtimes, {} in all, {up} up", format_duration(day.down)),
     }
 }

@@ -2,40 +2,40 @@
 
 use askama::Template;
 
-use super::entries::{self, Entry, FLIPS, Run};
-use super::{Top, flips, times_of};
+use super::log_entries::{self, FLIP_KIND, LogEntry, LoggedRun};
+use super::{CheckHeader, check_time_formatter, recent_flips};
 use crate::domain::check::Check;
+use crate::domain::explanation;
 use crate::domain::flip::Flip;
-use crate::domain::ping::{Kind, Ping, Scheme};
+use crate::domain::formatting::{TimeFormatter, format_count, format_duration, format_size};
+use crate::domain::ping::{Ping, PingKind, PingScheme};
 use crate::domain::status::Status;
 use crate::domain::timezone::Timezone;
-use crate::domain::why;
-use crate::domain::words::{Times, count, duration, size};
-use crate::web::answer::{Done, Html};
-use crate::web::error::Trouble;
-use crate::web::frame::Frame;
-use crate::web::hostile;
-use crate::web::route::Page;
-use crate::web::visit::Visit;
-use crate::web::when::When;
+use crate::web::layout::Layout;
+use crate::web::page_error::PageError;
+use crate::web::page_handler::{HtmlPage, PageResponse};
+use crate::web::page_request::PageRequest;
+use crate::web::page_routes::Page;
+use crate::web::time_display::DisplayTime;
+use crate::web::untrusted_text;
 
 /// Entries of a page of the log: see [limits](crate::docs::limits).
-const ENTRIES: usize = 100;
+const ENTRIES_PER_PAGE: usize = 100;
 /// Pings that are looked at for a log: see [limits](crate::docs::limits).
-pub(super) const LOOKED_AT: u64 = 10_000;
+pub(super) const MAX_PINGS_READ: u64 = 10_000;
 /// The kinds of entries: name, and what people call them.
-const KINDS: [(&str, &str); 6] =
-    [("success", "Success"), ("start", "Start"), ("fail", "Failure"), ("log", "Note"), ("ign", "Ignored"), (FLIPS, "Status")];
+const ENTRY_KINDS: [(&str, &str); 6] =
+    [("success", "Success"), ("start", "Start"), ("fail", "Failure"), ("log", "Note"), ("ign", "Ignored"), (FLIP_KIND, "Status")];
 
 /// An entry as it is shown.
-pub(super) struct Row {
+pub(super) struct LogRow {
     /// What links to a ping point at.
     pub(super) id: String,
     pub(super) n: String,
     pub(super) pill: &'static str,
     pub(super) word: String,
     pub(super) text: String,
-    pub(super) at: When,
+    pub(super) at: DisplayTime,
     /// What is known of it besides.
     pub(super) facts: Vec<(&'static str, String)>,
     /// The page of the ping, and what it says of its body.
@@ -44,65 +44,69 @@ pub(super) struct Row {
 
 #[derive(Template)]
 #[template(path = "log.html", config = "src/web/askama.toml")]
-struct Log {
-    frame: Frame,
-    top: Top,
+struct CheckLogPage {
+    frame: Layout,
+    top: CheckHeader,
     path: String,
     kinds: Vec<(&'static str, &'static str, bool)>,
     by_run: bool,
     zone: &'static str,
     zones: Vec<(&'static str, String)>,
-    rows: Vec<Row>,
+    rows: Vec<LogRow>,
     kept: String,
     older: Option<String>,
     newest: Option<String>,
 }
 
 /// The page.
-pub(crate) fn show(visit: &Visit) -> Result<Done, Trouble> {
+pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
-    let pings = visit.handle().last_pings(check, LOOKED_AT)?;
+    let pings = visit.handle().newest_pings(check, MAX_PINGS_READ)?;
     let (by_run, before) = (visit.query.get("group") == "run", visit.query.get("before").parse().ok());
-    let chosen: Vec<_> = KINDS.iter().map(|(kind, _)| *kind).filter(|kind| visit.query.all("kind").any(|wanted| wanted == *kind)).collect();
-    let (zone, zones) = zones(visit, check);
-    let times = zones.iter().find(|(name, _)| *name == zone).map_or(times_of(check, visit), |(_, zone)| Times { now: visit.now, zone });
+    let chosen: Vec<_> =
+        ENTRY_KINDS.iter().map(|(kind, _)| *kind).filter(|kind| visit.query.get_all("kind").any(|wanted| wanted == *kind)).collect();
+    let (zone, zones) = zone_options(visit, check);
+    let times = zones
+        .iter()
+        .find(|(name, _)| *name == zone)
+        .map_or(check_time_formatter(check, visit), |(_, zone)| TimeFormatter { now: visit.now, zone });
     let all = pings.last().is_none_or(|oldest| oldest.n == 1);
-    let entries = if by_run { entries::runs(&pings) } else { entries::pings(&pings) };
-    let entries = entries::with_flips(entries, &flips(visit, check)?, all);
-    let part = entries::part(entries, &chosen, before, ENTRIES);
-    let path = visit.link(&Page::Log(check.uuid));
+    let entries = if by_run { log_entries::run_entries(&pings) } else { log_entries::ping_entries(&pings) };
+    let entries = log_entries::merge_flips(entries, &recent_flips(visit, check)?, all);
+    let part = log_entries::slice_log(entries, &chosen, before, ENTRIES_PER_PAGE);
+    let path = visit.page_url(&Page::Log(check.uuid));
     let at = |before: Option<u64>| {
         let kinds = chosen.iter().map(|kind| format!("kind={kind}"));
         let group = by_run.then(|| "group=run".to_owned());
         let query: Vec<_> = kinds.chain(group).chain([format!("zone={zone}")]).chain(before.map(|n| format!("before={n}"))).collect();
         format!("{path}?{}", query.join("&"))
     };
-    let page = Log {
-        frame: visit.frame(format!("Log of {}", crate::channel::words::name(&check.settings))),
-        top: Top::of(visit)?,
-        kinds: KINDS.map(|(kind, word)| (kind, word, chosen.contains(&kind))).to_vec(),
+    let page = CheckLogPage {
+        frame: visit.layout(format!("Log of {}", crate::channel::alert_text::check_display_name(&check.settings))),
+        top: CheckHeader::new(visit)?,
+        kinds: ENTRY_KINDS.map(|(kind, word)| (kind, word, chosen.contains(&kind))).to_vec(),
         by_run,
         zone,
-        rows: part.entries.iter().map(|entry| row(visit, check, entry, &times)).collect(),
-        kept: kept(check, &pings),
+        rows: part.entries.iter().map(|entry| log_row(visit, check, entry, &times)).collect(),
+        kept: kept_text(check, &pings),
         older: part.older.map(|before| at(Some(before))),
         newest: before.map(|_| at(None)),
         zones: zones.into_iter().map(|(name, zone)| (name, zone.name().to_owned())).collect(),
         path,
     };
-    Ok(Html::of(&page).into())
+    Ok(HtmlPage::from_template(&page).into())
 }
 
 /// The newest entries, for the page of the check.
-pub(super) fn newest(visit: &Visit, check: &Check, pings: &[Ping], flips: &[Flip], most: usize) -> Vec<Row> {
+pub(super) fn newest_rows(visit: &PageRequest, check: &Check, pings: &[Ping], flips: &[Flip], most: usize) -> Vec<LogRow> {
     let all = pings.last().is_none_or(|oldest| oldest.n == 1);
-    let entries = entries::with_flips(entries::pings(pings), flips, all);
-    let times = times_of(check, visit);
-    entries::part(entries, &[], None, most).entries.iter().map(|entry| row(visit, check, entry, &times)).collect()
+    let entries = log_entries::merge_flips(log_entries::ping_entries(pings), flips, all);
+    let times = check_time_formatter(check, visit);
+    log_entries::slice_log(entries, &[], None, most).entries.iter().map(|entry| log_row(visit, check, entry, &times)).collect()
 }
 
 /// The zones in which times can be shown, and which of them is asked for.
-fn zones(visit: &Visit, check: &Check) -> (&'static str, Vec<(&'static str, Timezone)>) {
+fn zone_options(visit: &PageRequest, check: &Check) -> (&'static str, Vec<(&'static str, Timezone)>) {
     let mut zones = vec![("yours", visit.viewer.zone.clone()), ("utc", Timezone::utc())];
     if check.settings.schedule.is_some() {
         zones.insert(0, ("check", check.settings.tz.clone()));
@@ -113,75 +117,84 @@ fn zones(visit: &Visit, check: &Check) -> (&'static str, Vec<(&'static str, Time
 }
 
 /// How much of the log there is.
-fn kept(check: &Check, pings: &[Ping]) -> String {
+fn kept_text(check: &Check, pings: &[Ping]) -> String {
     match (pings.len(), check.state.n_pings) {
         (0, 0) => "No pings yet.".into(),
-        (kept, all) if kept as u64 == all => format!("{} in all.", count(kept, "ping")),
+        (kept, all) if kept as u64 == all => format!("{} in all.", format_count(kept, "ping")),
         (kept, all) => format!("The last {kept} of {all} pings are here."),
     }
 }
 
-fn row(visit: &Visit, check: &Check, entry: &Entry<'_>, times: &Times<'_>) -> Row {
+fn log_row(visit: &PageRequest, check: &Check, entry: &LogEntry<'_>, times: &TimeFormatter<'_>) -> LogRow {
     match entry {
-        Entry::Ping(ping, took) => ping_row(visit, check, ping, *took, times),
-        Entry::Flip(flip) => flip_row(*flip, times),
-        Entry::Run(run) => run_row(visit, check, run, times),
+        LogEntry::Ping(ping, took) => ping_row(visit, check, ping, *took, times),
+        LogEntry::Flip(flip) => flip_row(*flip, times),
+        LogEntry::Run(run) => run_row(visit, check, run, times),
     }
 }
 
-fn flip_row(flip: Flip, times: &Times<'_>) -> Row {
+fn flip_row(flip: Flip, times: &TimeFormatter<'_>) -> LogRow {
     let (verb, pill) = match flip.to {
         Status::Down => ("went down", "down"),
         Status::Up => ("came up", "up"),
         Status::Paused => ("was paused", ""),
         Status::New => ("was resumed", ""),
     };
-    let text = format!("{verb}: {}", why::reason(flip.cause));
-    let at = When::clock(flip.at, times);
-    Row { id: String::new(), n: String::new(), pill, word: flip.to.name().into(), text, at, facts: Vec::new(), page: None }
+    let text = format!("{verb}: {}", explanation::short_reason(flip.cause));
+    let at = DisplayTime::clock_time(flip.at, times);
+    LogRow { id: String::new(), n: String::new(), pill, word: flip.to.name().into(), text, at, facts: Vec::new(), page: None }
 }
 
-fn ping_row(visit: &Visit, check: &Check, ping: &Ping, took: Option<i64>, times: &Times<'_>) -> Row {
-    let (pill, word) = said(ping);
+fn ping_row(visit: &PageRequest, check: &Check, ping: &Ping, took: Option<i64>, times: &TimeFormatter<'_>) -> LogRow {
+    let (pill, word) = ping_label(ping);
     let source = ping.origin.remote_addr.map_or_else(String::new, |from| format!("from {from}"));
-    let took = took.map(|took| format!("took {}", duration(took)));
+    let took = took.map(|took| format!("took {}", format_duration(took)));
     let text = took.into_iter().chain([source]).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
-    let facts = facts(visit, check, ping);
-    let body = if ping.body_len == 0 { "All about it".to_owned() } else { format!("Body, {}", size(ping.body_len.into())) };
-    let page = Some((visit.link(&Page::Ping(check.uuid, ping.n)), body));
-    Row { id: format!("ping-{}", ping.n), n: ping.n.to_string(), pill, word, text, at: When::clock(ping.at, times), facts, page }
+    let facts = ping_facts(visit, check, ping);
+    let body = if ping.body_len == 0 { "All about it".to_owned() } else { format!("Body, {}", format_size(ping.body_len.into())) };
+    let page = Some((visit.page_url(&Page::Ping(check.uuid, ping.n)), body));
+    LogRow {
+        id: format!("ping-{}", ping.n),
+        n: ping.n.to_string(),
+        pill,
+        word,
+        text,
+        at: DisplayTime::clock_time(ping.at, times),
+        facts,
+        page,
+    }
 }
 
-fn run_row(visit: &Visit, check: &Check, run: &Run<'_>, times: &Times<'_>) -> Row {
+fn run_row(visit: &PageRequest, check: &Check, run: &LoggedRun<'_>, times: &TimeFormatter<'_>) -> LogRow {
     let last = run.end.unwrap_or(run.start);
     let end = run.end.map(|end| times.at_second(end.at));
-    let took = run.took.map(duration);
-    let exit = run.end.and_then(|end| end.exit).map(|exit| format!("exit status {exit}"));
-    let notes = (run.notes > 0).then(|| count(run.notes, "note"));
+    let took = run.took.map(format_duration);
+    let exit = run.end.and_then(|end| end.exit_status).map(|exit| format!("exit status {exit}"));
+    let notes = (run.notes > 0).then(|| format_count(run.notes, "note"));
     let span = match &end {
         Some(end) => format!("{} – {end}", times.at_second(run.start.at)),
         None => format!("from {}, no end", times.at_second(run.start.at)),
     };
     let text = [Some(span), took, exit, notes].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let row = ping_row(visit, check, last, None, times);
-    Row { text, ..row }
+    LogRow { text, ..row }
 }
 
 /// The pill and the word of a ping.
-pub(super) fn said(ping: &Ping) -> (&'static str, String) {
-    match (ping.kind, ping.exit) {
-        (Kind::Success, _) => ("up", "success".into()),
-        (Kind::Start, _) => ("accent", "start".into()),
-        (Kind::Fail, Some(exit)) => ("down", format!("exit {exit}")),
-        (Kind::Fail, None) => ("down", "failure".into()),
-        (Kind::Log, _) => ("", "note".into()),
-        (Kind::Ignored, _) => ("", "ignored".into()),
+pub(super) fn ping_label(ping: &Ping) -> (&'static str, String) {
+    match (ping.kind, ping.exit_status) {
+        (PingKind::Success, _) => ("up", "success".into()),
+        (PingKind::Start, _) => ("accent", "start".into()),
+        (PingKind::Fail, Some(exit)) => ("down", format!("exit {exit}")),
+        (PingKind::Fail, None) => ("down", "failure".into()),
+        (PingKind::Log, _) => ("", "note".into()),
+        (PingKind::Ignored, _) => ("", "ignored".into()),
     }
 }
 
 /// What is known of a ping besides its kind.
-pub(super) fn facts(visit: &Visit, check: &Check, ping: &Ping) -> Vec<(&'static str, String)> {
-    let at = |zone: &Timezone| Times { now: visit.now, zone }.exact(ping.at);
+pub(super) fn ping_facts(visit: &PageRequest, check: &Check, ping: &Ping) -> Vec<(&'static str, String)> {
+    let at = |zone: &Timezone| TimeFormatter { now: visit.now, zone }.exact(ping.at);
     let own = check.settings.schedule.is_some().then(|| at(&check.settings.tz));
     let (yours, utc) = (at(&visit.viewer.zone), at(&Timezone::utc()));
     let mut facts = Vec::with_capacity(8);
@@ -189,15 +202,15 @@ pub(super) fn facts(visit: &Visit, check: &Check, ping: &Ping) -> Vec<(&'static 
     facts.extend(Some(yours).filter(|yours| Some(yours) != own.as_ref() && *yours != utc).map(|yours| ("Your time", yours)));
     facts.push(("UTC", utc));
     let how = match ping.origin.scheme {
-        Scheme::Email => "mail".into(),
+        PingScheme::Email => "mail".into(),
         scheme => format!("{} {}", scheme.name().to_uppercase(), ping.origin.method.name()),
     };
     let from = ping.origin.remote_addr.map_or_else(|| "an unknown address".into(), |from| from.to_string());
     facts.push(("Came by", format!("{how} from {from}")));
-    if !ping.origin.ua.is_empty() {
-        facts.push(("Sender", hostile::line(&ping.origin.ua)));
+    if !ping.origin.user_agent.is_empty() {
+        facts.push(("Sender", untrusted_text::sanitize_line(&ping.origin.user_agent)));
     }
     facts.extend(ping.rid.map(|rid| ("Run id", rid.to_string())));
-    facts.extend(ping.exit.map(|exit| ("Exit status", exit.to_string())));
+    facts.extend(ping.exit_status.map(|exit| ("Exit status", exit.to_string())));
     facts
 }

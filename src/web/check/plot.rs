@@ -1,20 +1,20 @@
 //! How long runs took, as marks in a picture of fixed size; the page draws it.
 
-use crate::domain::moment::Moment;
-use crate::domain::words::duration;
+use crate::domain::formatting::format_duration;
+use crate::domain::timestamp::Timestamp;
 
 /// Width and height of the picture.
 pub(crate) const SIZE: (i64, i64) = (720, 160);
 /// Free space around the marks.
 const MARGIN: i64 = 12;
 /// From how many times the median on a run makes the scale logarithmic.
-const FAR: i64 = 50;
+const LOG_SCALE_RATIO: i64 = 50;
 
 /// A run that was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
+pub(crate) struct PlottedRun {
     /// When it ended.
-    pub(crate) end: Moment,
+    pub(crate) end: Timestamp,
     /// Microseconds that it took; never negative.
     pub(crate) took: i64,
     /// Whether it failed.
@@ -23,7 +23,7 @@ pub(crate) struct Run {
 
 /// A run in the picture.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct PlotMark {
     pub(crate) x: i64,
     pub(crate) y: i64,
     pub(crate) failed: bool,
@@ -31,9 +31,9 @@ pub(crate) struct Mark {
 
 /// The picture and what is said of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Plot {
+pub(crate) struct DurationPlot {
     /// One mark a run, oldest first, from left to right.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Vec<PlotMark>,
     /// The height of the line of the median.
     pub(crate) median_y: i64,
     /// The median in words.
@@ -47,7 +47,7 @@ pub(crate) struct Plot {
 }
 
 /// The picture of these runs, oldest first; `None`: fewer than two say nothing.
-pub(crate) fn plot(runs: &[Run]) -> Option<Plot> {
+pub(crate) fn plot_durations(runs: &[PlottedRun]) -> Option<DurationPlot> {
     if runs.len() < 2 {
         return None;
     }
@@ -56,7 +56,7 @@ pub(crate) fn plot(runs: &[Run]) -> Option<Plot> {
     let (median, longest) = (*sorted.get(sorted.len() / 2)?, *sorted.last()?);
     // The nearest rank.
     let most = *sorted.get((sorted.len() * 95).div_ceil(100) - 1)?;
-    let is_logarithmic = longest > median.saturating_mul(FAR);
+    let is_logarithmic = longest > median.saturating_mul(LOG_SCALE_RATIO);
     let height = |took: i64| {
         let share = match is_logarithmic {
             true => (took as f64).ln_1p() / (longest as f64).ln_1p(),
@@ -65,13 +65,17 @@ pub(crate) fn plot(runs: &[Run]) -> Option<Plot> {
         SIZE.1 - MARGIN - (share * (SIZE.1 - 2 * MARGIN) as f64).round() as i64
     };
     let steps = runs.len() as i64 - 1;
-    let mark = |(at, run): (i64, &Run)| Mark { x: MARGIN + at * (SIZE.0 - 2 * MARGIN) / steps, y: height(run.took), failed: run.failed };
-    Some(Plot {
+    let mark = |(at, run): (i64, &PlottedRun)| PlotMark {
+        x: MARGIN + at * (SIZE.0 - 2 * MARGIN) / steps,
+        y: height(run.took),
+        failed: run.failed,
+    };
+    Some(DurationPlot {
         marks: (0..).zip(runs).map(mark).collect(),
         median_y: height(median),
-        median: duration(median),
-        most: duration(most),
-        longest: duration(longest),
+        median: format_duration(median),
+        most: format_duration(most),
+        longest: format_duration(longest),
         is_logarithmic,
     })
 }
@@ -79,19 +83,23 @@ pub(crate) fn plot(runs: &[Run]) -> Option<Plot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::moment::MICROS;
+    use crate::domain::timestamp::MICROS_PER_SEC;
     use proptest::prelude::*;
 
-    fn runs(seconds: &[i64]) -> Vec<Run> {
-        let run = |(at, seconds): (i64, &i64)| Run { end: Moment::from_secs(at), took: seconds * MICROS, failed: seconds % 2 == 1 };
+    fn runs(seconds: &[i64]) -> Vec<PlottedRun> {
+        let run = |(at, seconds): (i64, &i64)| PlottedRun {
+            end: Timestamp::from_secs(at),
+            took: seconds * MICROS_PER_SEC,
+            failed: seconds % 2 == 1,
+        };
         (0..).zip(seconds).map(run).collect()
     }
 
     #[test]
     fn runs_are_drawn_by_their_length() {
-        assert_eq!(plot(&runs(&[])), None);
-        assert_eq!(plot(&runs(&[5])), None);
-        let three = plot(&runs(&[0, 61, 122])).unwrap();
+        assert_eq!(plot_durations(&runs(&[])), None);
+        assert_eq!(plot_durations(&runs(&[5])), None);
+        let three = plot_durations(&runs(&[0, 61, 122])).unwrap();
         let places: Vec<_> = three.marks.iter().map(|mark| (mark.x, mark.y, mark.failed)).collect();
         assert_eq!(places, [(12, 148, false), (360, 80, true), (708, 12, false)]);
         assert_eq!((three.median_y, three.is_logarithmic), (80, false));
@@ -102,7 +110,7 @@ mod tests {
     fn one_run_that_took_much_longer_does_not_flatten_the_others() {
         let mut seconds = vec![2; 20];
         seconds.push(86_400);
-        let plot = plot(&runs(&seconds)).unwrap();
+        let plot = plot_durations(&runs(&seconds)).unwrap();
         assert!(plot.is_logarithmic);
         assert!(plot.marks[0].y < 100, "{:?}", plot.marks[0]);
         assert_eq!((&*plot.most, &*plot.longest), ("2 seconds", "1 day"));
@@ -111,7 +119,7 @@ mod tests {
     proptest! {
         #[test]
         fn all_marks_lie_within(seconds in prop::collection::vec(prop_oneof![0_i64..100, 0_i64..300_000], 2..1000)) {
-            let plot = plot(&runs(&seconds)).unwrap();
+            let plot = plot_durations(&runs(&seconds)).unwrap();
             prop_assert_eq!(plot.marks.len(), seconds.len());
             for mark in &plot.marks {
                 prop_assert!((0..=SIZE.0).contains(&mark.x) && (0..=SIZE.1).contains(&mark.y));

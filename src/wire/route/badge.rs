@@ -3,16 +3,16 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use uuid::Uuid;
 
-use crate::domain::ids::{path_uuid, write_uuid};
+use crate::domain::ids::{parse_path_uuid, write_uuid};
 
 /// All but the unreserved characters of RFC 3986, section 2.3. So every tag is one segment.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const TAG_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Bytes of a signature.
 pub(crate) const SIGNATURE_LENGTH: usize = 8;
 
 /// What the signature of a two-state badge has behind it.
-const TWO_STATES: &str = "-2";
+const TWO_STATES_SUFFIX: &str = "-2";
 
 /// A badge URL: see [protocol](crate::docs::protocol).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,20 +23,20 @@ pub(crate) enum BadgePath {
         badge_key: Box<str>,
         /// [`SIGNATURE_LENGTH`] bytes.
         signature: Box<str>,
-        states: States,
+        states: BadgeStates,
         /// `None`: all checks of the project.
         tag: Option<Box<str>>,
-        format: Format,
+        format: BadgeFormat,
     },
     /// `/b/<states>/<badge uuid>.<format>`
-    Check { states: States, badge: Uuid, format: Format },
+    Check { states: BadgeStates, badge: Uuid, format: BadgeFormat },
     /// A path of either form that names no badge, such as one of another format.
     Unknown,
 }
 
 /// How many states a badge tells apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum States {
+pub(crate) enum BadgeStates {
     /// Up and down; grace counts as up.
     Two,
     /// Up, late and down.
@@ -45,7 +45,7 @@ pub(crate) enum States {
 
 /// How a badge is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Format {
+pub(crate) enum BadgeFormat {
     Svg,
     /// Counts, for badges that others draw.
     Json,
@@ -53,7 +53,7 @@ pub(crate) enum Format {
     Shields,
 }
 
-impl Format {
+impl BadgeFormat {
     pub(crate) const ALL: [Self; 3] = [Self::Svg, Self::Json, Self::Shields];
 
     /// How URLs of this format end.
@@ -75,7 +75,7 @@ impl BadgePath {
     pub(super) fn parse_project(badge_key: &str, last: &str) -> Self {
         let signed = || {
             let (signed, format) = last.rsplit_once('.')?;
-            Self::signed(badge_key, signed, None, format)
+            Self::parse_signed(badge_key, signed, None, format)
         };
         signed().unwrap_or(Self::Unknown)
     }
@@ -84,32 +84,32 @@ impl BadgePath {
     pub(super) fn parse_tag(badge_key: &str, signed: &str, last: &str) -> Self {
         let signed = || {
             let (tag, format) = last.rsplit_once('.')?;
-            Self::signed(badge_key, signed, Some(&percent_decode_str(tag).decode_utf8().ok()?), format)
+            Self::parse_signed(badge_key, signed, Some(&percent_decode_str(tag).decode_utf8().ok()?), format)
         };
         signed().unwrap_or(Self::Unknown)
     }
 
-    fn signed(badge_key: &str, signed: &str, tag: Option<&str>, format: &str) -> Option<Self> {
+    fn parse_signed(badge_key: &str, signed: &str, tag: Option<&str>, format: &str) -> Option<Self> {
         // A signature may itself end in `-2`.
         let (signature, states) = match signed.split_at_checked(SIGNATURE_LENGTH)? {
-            (signature, TWO_STATES) => (signature, States::Two),
-            (signature, "") => (signature, States::Three),
+            (signature, TWO_STATES_SUFFIX) => (signature, BadgeStates::Two),
+            (signature, "") => (signature, BadgeStates::Three),
             _ => return None,
         };
         let (badge_key, signature, tag) = (badge_key.into(), signature.into(), tag.map(Box::from));
-        Some(Self::Tag { badge_key, signature, states, tag, format: Format::parse(format)? })
+        Some(Self::Tag { badge_key, signature, states, tag, format: BadgeFormat::parse(format)? })
     }
 
     /// Reads the segments behind `/b/`. `None` unless the first is `2` or `3`.
     pub(super) fn parse_check(states: &str, last: &str) -> Option<Self> {
         let states = match states {
-            "2" => States::Two,
-            "3" => States::Three,
+            "2" => BadgeStates::Two,
+            "3" => BadgeStates::Three,
             _ => return None,
         };
         let named = || {
             let (badge, format) = last.rsplit_once('.')?;
-            Some(Self::Check { states, badge: path_uuid(badge)?, format: Format::parse(format)? })
+            Some(Self::Check { states, badge: parse_path_uuid(badge)?, format: BadgeFormat::parse(format)? })
         };
         Some(named().unwrap_or(Self::Unknown))
     }
@@ -117,16 +117,16 @@ impl BadgePath {
     pub(super) fn write(&self, out: &mut String) {
         match self {
             Self::Tag { badge_key, signature, states, tag, format } => {
-                let states = if *states == States::Two { TWO_STATES } else { "" };
+                let states = if *states == BadgeStates::Two { TWO_STATES_SUFFIX } else { "" };
                 out.extend(["/badge/", badge_key, "/", signature, states]);
                 if let Some(tag) = tag {
                     out.push('/');
-                    out.extend(utf8_percent_encode(tag, ESCAPED));
+                    out.extend(utf8_percent_encode(tag, TAG_ESCAPES));
                 }
                 out.extend([".", format.name()]);
             }
             Self::Check { states, badge, format } => {
-                out.push_str(if *states == States::Two { "/b/2/" } else { "/b/3/" });
+                out.push_str(if *states == BadgeStates::Two { "/b/2/" } else { "/b/3/" });
                 write_uuid(*badge, out);
                 out.extend([".", format.name()]);
             }

@@ -2,18 +2,18 @@
 
 use uuid::Uuid;
 
-use crate::domain::ids::{UniqueKey, path_uuid, write_uuid};
+use crate::domain::ids::{UniqueKey, parse_path_uuid, write_uuid};
 
 /// A version of the API.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[allow(missing_docs, reason = "numbers")]
-pub(crate) enum Version {
+pub(crate) enum ApiVersion {
     V1 = 1,
     V2 = 2,
     V3 = 3,
 }
 
-impl Version {
+impl ApiVersion {
     /// The first segments of its addresses.
     pub(crate) fn path(self) -> &'static str {
         match self {
@@ -27,15 +27,15 @@ impl Version {
 /// An address of the API.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Endpoint {
-    pub(crate) version: Version,
-    pub(crate) resource: Resource,
+    pub(crate) version: ApiVersion,
+    pub(crate) resource: ApiResource,
     /// Whether the final slash is missing. All methods but GET, HEAD and OPTIONS are then redirected to the form with it.
-    pub(crate) slash_missing: bool,
+    pub(crate) is_slash_missing: bool,
 }
 
 /// What an address of the API names; `<unique_key>` is 40 lower case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Resource {
+pub(crate) enum ApiResource {
     /// `/checks/`
     Checks,
     /// `/checks/<uuid>`
@@ -64,53 +64,53 @@ pub(crate) enum Resource {
 
 impl Endpoint {
     /// The address of a resource as it stands in answers.
-    pub(crate) fn new(version: Version, resource: Resource) -> Self {
-        Self { version, resource, slash_missing: false }
+    pub(crate) fn new(version: ApiVersion, resource: ApiResource) -> Self {
+        Self { version, resource, is_slash_missing: false }
     }
 
     /// Reads the segments behind `/api/`: the version and the rest.
     pub(super) fn parse(version: &str, segments: &[&str]) -> Option<Self> {
         let version = match version {
-            "v1" => Version::V1,
-            "v2" => Version::V2,
-            "v3" => Version::V3,
+            "v1" => ApiVersion::V1,
+            "v2" => ApiVersion::V2,
+            "v3" => ApiVersion::V3,
             _ => return None,
         };
         let (segments, slash) = match segments {
             [segments @ .., ""] => (segments, true),
             segments => (segments, false),
         };
-        let resource = Resource::parse(segments)?;
+        let resource = ApiResource::parse(segments)?;
         let ends_in_slash = resource.ends_in_slash();
         let there_is = ends_in_slash || !slash;
-        there_is.then_some(Self { version, resource, slash_missing: ends_in_slash && !slash })
+        there_is.then_some(Self { version, resource, is_slash_missing: ends_in_slash && !slash })
     }
 
     pub(super) fn write(&self, out: &mut String) {
         out.push_str(self.version.path());
         self.resource.write(out);
-        if self.resource.ends_in_slash() && !self.slash_missing {
+        if self.resource.ends_in_slash() && !self.is_slash_missing {
             out.push('/');
         }
     }
 }
 
-impl Resource {
+impl ApiResource {
     /// One of each, with its path below `/api/v3` as a template; every other table of endpoints is checked against this one.
     #[cfg(test)]
-    pub(crate) const ALL: [(Resource, &'static str); 12] = [
-        (Resource::Checks, "/checks/"),
-        (Resource::Check(Uuid::nil()), "/checks/{uuid}"),
-        (Resource::UniqueCheck(UniqueKey::NONE), "/checks/{unique_key}"),
-        (Resource::Pause(Uuid::nil()), "/checks/{uuid}/pause"),
-        (Resource::Resume(Uuid::nil()), "/checks/{uuid}/resume"),
-        (Resource::Pings(Uuid::nil()), "/checks/{uuid}/pings/"),
-        (Resource::PingBody(Uuid::nil(), 1), "/checks/{uuid}/pings/{n}/body"),
-        (Resource::Flips(Uuid::nil()), "/checks/{uuid}/flips/"),
-        (Resource::UniqueFlips(UniqueKey::NONE), "/checks/{unique_key}/flips/"),
-        (Resource::Channels, "/channels/"),
-        (Resource::Badges, "/badges/"),
-        (Resource::Status, "/status/"),
+    pub(crate) const ALL: [(ApiResource, &'static str); 12] = [
+        (ApiResource::Checks, "/checks/"),
+        (ApiResource::Check(Uuid::nil()), "/checks/{uuid}"),
+        (ApiResource::UniqueCheck(UniqueKey::NONE), "/checks/{unique_key}"),
+        (ApiResource::Pause(Uuid::nil()), "/checks/{uuid}/pause"),
+        (ApiResource::Resume(Uuid::nil()), "/checks/{uuid}/resume"),
+        (ApiResource::Pings(Uuid::nil()), "/checks/{uuid}/pings/"),
+        (ApiResource::PingBody(Uuid::nil(), 1), "/checks/{uuid}/pings/{n}/body"),
+        (ApiResource::Flips(Uuid::nil()), "/checks/{uuid}/flips/"),
+        (ApiResource::UniqueFlips(UniqueKey::NONE), "/checks/{unique_key}/flips/"),
+        (ApiResource::Channels, "/channels/"),
+        (ApiResource::Badges, "/badges/"),
+        (ApiResource::Status, "/status/"),
     ];
 
     fn parse(segments: &[&str]) -> Option<Self> {
@@ -127,13 +127,13 @@ impl Resource {
                         _ => None,
                     };
                 }
-                let uuid = path_uuid(name)?;
+                let uuid = parse_path_uuid(name)?;
                 match rest {
                     [] => Self::Check(uuid),
                     ["pause"] => Self::Pause(uuid),
                     ["resume"] => Self::Resume(uuid),
                     ["pings"] => Self::Pings(uuid),
-                    ["pings", n, "body"] => Self::PingBody(uuid, number(n)?),
+                    ["pings", n, "body"] => Self::PingBody(uuid, parse_number(n)?),
                     ["flips"] => Self::Flips(uuid),
                     _ => return None,
                 }
@@ -169,7 +169,7 @@ impl Resource {
     }
 
     /// The methods that are answered here, as `Allow` lists them.
-    pub(crate) fn methods(&self) -> &'static str {
+    pub(crate) fn allowed_methods(&self) -> &'static str {
         match self {
             Self::Checks => "GET, HEAD, POST, OPTIONS",
             Self::Check(_) => "GET, HEAD, POST, DELETE, OPTIONS",
@@ -186,7 +186,7 @@ impl Resource {
     }
 
     /// Whether a read-only key may read here. It may write nowhere.
-    pub(crate) fn shows_read_only(&self) -> bool {
+    pub(crate) fn allows_read_only(&self) -> bool {
         match self {
             Self::Checks | Self::Check(_) | Self::UniqueCheck(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Badges | Self::Status => {
                 true
@@ -205,6 +205,6 @@ impl Resource {
 }
 
 /// A number of digits alone. One that exceeds 64 bits is read as the largest: no ping has it.
-fn number(text: &str) -> Option<u64> {
+fn parse_number(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().unwrap_or(u64::MAX))
 }

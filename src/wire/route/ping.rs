@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::domain::ids::{path_uuid, write_uuid};
+use crate::domain::ids::{parse_path_uuid, write_uuid};
 use crate::domain::project::PingKey;
 use crate::domain::text::Slug;
 use crate::wire::request::BaseUrl;
@@ -11,16 +11,16 @@ use crate::wire::request::BaseUrl;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum PingPath {
     /// `/ping/<uuid>[/<action>]`
-    Uuid(Uuid, Action),
+    Uuid(Uuid, PingAction),
     /// `/ping/<ping key>/<slug>[/<action>]`
-    Slug(PingKey, Slug, Action),
+    Slug(PingKey, Slug, PingAction),
     /// A slug with capital letters.
     BadSlug,
 }
 
 /// The last segment of a ping URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
+pub(crate) enum PingAction {
     /// There is none.
     Success,
     Start,
@@ -36,16 +36,16 @@ impl PingPath {
     /// Reads the segments behind `/ping/`.
     pub(super) fn parse(segments: &[&str]) -> Option<Self> {
         let (first, rest) = segments.split_first()?;
-        if let Some(uuid) = path_uuid(first) {
+        if let Some(uuid) = parse_path_uuid(first) {
             return match rest {
-                [] | [""] => Some(Self::Uuid(uuid, Action::Success)),
-                [action] => Some(Self::Uuid(uuid, Action::parse(action)?)),
+                [] | [""] => Some(Self::Uuid(uuid, PingAction::Success)),
+                [action] => Some(Self::Uuid(uuid, PingAction::parse(action)?)),
                 _ => None,
             };
         }
         let (slug, action) = match rest {
-            [slug] => (slug, Action::Success),
-            [slug, action] => (slug, Action::parse(action)?),
+            [slug] => (slug, PingAction::Success),
+            [slug, action] => (slug, PingAction::parse(action)?),
             _ => return None,
         };
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -56,7 +56,7 @@ impl PingPath {
             return Some(Self::BadSlug);
         }
         // An imported check may have a longer one than checks get here.
-        Some(Self::Slug(PingKey::parse(first)?, Slug::stored(slug), action))
+        Some(Self::Slug(PingKey::parse(first)?, Slug::from_stored(slug), action))
     }
 
     pub(super) fn write(&self, out: &mut String) {
@@ -75,7 +75,7 @@ impl PingPath {
     }
 }
 
-impl Action {
+impl PingAction {
     fn parse(segment: &str) -> Option<Self> {
         Some(match segment {
             "start" => Self::Start,
@@ -103,6 +103,6 @@ impl Action {
 /// The URL that makes a check of this slug, if there is none, and pings it.
 pub fn creating_ping_url(base_url: &BaseUrl, key: PingKey, slug: Slug) -> String {
     let mut url = base_url.as_str().to_owned();
-    PingPath::Slug(key, slug, Action::Success).write(&mut url);
+    PingPath::Slug(key, slug, PingAction::Success).write(&mut url);
     url + "?create=1"
 }

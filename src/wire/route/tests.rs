@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::domain::ids::{UniqueKey, path_uuid};
+use crate::domain::ids::{UniqueKey, parse_path_uuid};
 use crate::domain::project::PingKey;
 use crate::domain::text::Slug;
 
@@ -17,19 +17,19 @@ fn filled(template: &str) -> String {
 
 #[test]
 fn ping_paths() {
-    let uuid = path_uuid(U).unwrap();
+    let uuid = parse_path_uuid(U).unwrap();
     for (path, action) in [
-        ("/ping/UU", Action::Success),
-        ("/ping/UU/", Action::Success),
-        ("/ping/UU/start", Action::Start),
-        ("/ping/UU/fail", Action::Fail),
-        ("/ping/UU/log", Action::Log),
-        ("/ping/UU/0", Action::ExitStatus(0)),
-        ("/ping/UU/000", Action::ExitStatus(0)),
-        ("/ping/UU/1", Action::ExitStatus(1)),
-        ("/ping/UU/0255", Action::ExitStatus(255)),
-        ("/ping/UU/256", Action::BadExitStatus),
-        ("/ping/UU/99999999999999999999999", Action::BadExitStatus),
+        ("/ping/UU", PingAction::Success),
+        ("/ping/UU/", PingAction::Success),
+        ("/ping/UU/start", PingAction::Start),
+        ("/ping/UU/fail", PingAction::Fail),
+        ("/ping/UU/log", PingAction::Log),
+        ("/ping/UU/0", PingAction::ExitStatus(0)),
+        ("/ping/UU/000", PingAction::ExitStatus(0)),
+        ("/ping/UU/1", PingAction::ExitStatus(1)),
+        ("/ping/UU/0255", PingAction::ExitStatus(255)),
+        ("/ping/UU/256", PingAction::BadExitStatus),
+        ("/ping/UU/99999999999999999999999", PingAction::BadExitStatus),
     ] {
         assert_eq!(Route::parse(&filled(path)), Some(Route::Ping(PingPath::Uuid(uuid, action))), "{path}");
         let by_slug = path.replace("UU", "KK/a-b_1");
@@ -67,18 +67,18 @@ fn ping_paths() {
 fn api_paths() {
     let unique = "0123456789abcdef0123456789abcdef01234567";
     let key = UniqueKey::parse(unique).unwrap();
-    for (resource, template) in Resource::ALL {
+    for (resource, template) in ApiResource::ALL {
         let path = template.replace("{uuid}", &Uuid::nil().to_string()).replace("{unique_key}", unique).replace("{n}", "1");
         let resource = match resource {
-            Resource::UniqueCheck(_) => Resource::UniqueCheck(key),
-            Resource::UniqueFlips(_) => Resource::UniqueFlips(key),
+            ApiResource::UniqueCheck(_) => ApiResource::UniqueCheck(key),
+            ApiResource::UniqueFlips(_) => ApiResource::UniqueFlips(key),
             other => other,
         };
-        for (name, version) in [("v1", Version::V1), ("v2", Version::V2), ("v3", Version::V3)] {
-            let endpoint = Endpoint { version, resource, slash_missing: false };
+        for (name, version) in [("v1", ApiVersion::V1), ("v2", ApiVersion::V2), ("v3", ApiVersion::V3)] {
+            let endpoint = Endpoint { version, resource, is_slash_missing: false };
             assert_eq!(Route::parse(&format!("/api/{name}{path}")), Some(Route::Api(endpoint.clone())), "{path}");
             let other_form = path.strip_suffix('/').map_or_else(|| format!("{path}/"), str::to_owned);
-            let wanted = path.ends_with('/').then_some(Route::Api(Endpoint { slash_missing: true, ..endpoint }));
+            let wanted = path.ends_with('/').then_some(Route::Api(Endpoint { is_slash_missing: true, ..endpoint }));
             assert_eq!(Route::parse(&format!("/api/{name}{other_form}")), wanted, "{other_form}");
         }
     }
@@ -107,23 +107,23 @@ fn api_paths() {
 
 #[test]
 fn paths_of_our_own() {
-    for (resource, template) in OwnResource::ALL {
-        let path = format!("{OWN_PATH}{template}").replace("{uuid}", &Uuid::nil().to_string());
-        assert_eq!(Route::parse(&path), Some(Route::Own(resource)), "{path}");
+    for (resource, template) in ExtensionResource::ALL {
+        let path = format!("{EXTENSION_PATH}{template}").replace("{uuid}", &Uuid::nil().to_string());
+        assert_eq!(Route::parse(&path), Some(Route::Extension(resource)), "{path}");
         assert_eq!(Route::parse(&format!("{path}/")), None, "{path}/");
     }
     for path in ["", "/", "/checks", "/checks/UU", "/channels/x", "/channels/UU/pause", "/channels/UU/test/x", "/deliveries/1"] {
-        assert_eq!(Route::parse(&filled(&format!("{OWN_PATH}{path}"))), None, "{path}");
+        assert_eq!(Route::parse(&filled(&format!("{EXTENSION_PATH}{path}"))), None, "{path}");
     }
     for path in ["/api/overdue/channels", "/api/overdue/v2/channels", "/api/overdue", "/overdue/v1/channels"] {
         assert_eq!(Route::parse(path), None, "{path}");
     }
-    assert_eq!(Route::parse(&format!("{OWN_PATH}/channels/{}", U.to_uppercase())), None);
+    assert_eq!(Route::parse(&format!("{EXTENSION_PATH}/channels/{}", U.to_uppercase())), None);
 }
 
 #[test]
 fn badge_paths() {
-    let (three, two, svg) = (States::Three, States::Two, Format::Svg);
+    let (three, two, svg) = (BadgeStates::Three, BadgeStates::Two, BadgeFormat::Svg);
     let signed = |states, tag: Option<&str>| BadgePath::Tag {
         badge_key: "key".into(),
         signature: "abcdefgh".into(),
@@ -131,7 +131,7 @@ fn badge_paths() {
         tag: tag.map(Box::from),
         format: svg,
     };
-    let check = |states, format| BadgePath::Check { states, badge: path_uuid(U).unwrap(), format };
+    let check = |states, format| BadgePath::Check { states, badge: parse_path_uuid(U).unwrap(), format };
     for (path, badge) in [
         ("/badge/key/abcdefgh.svg", signed(three, None)),
         ("/badge/key/abcdefgh-2.svg", signed(two, None)),
@@ -139,7 +139,7 @@ fn badge_paths() {
         ("/badge/key/abcdefgh-2/%2F%C5%BE.svg", signed(two, Some("/ž"))),
         ("/badge/key/abcdefgh/.svg", signed(three, Some(""))),
         ("/b/2/UU.svg", check(two, svg)),
-        ("/b/3/UU.shields", check(three, Format::Shields)),
+        ("/b/3/UU.shields", check(three, BadgeFormat::Shields)),
         ("/badge/key/abcdefgh.png", BadgePath::Unknown),
         ("/badge/key/abcdefgh", BadgePath::Unknown),
         ("/badge/key/abcdefg.svg", BadgePath::Unknown),
@@ -158,8 +158,8 @@ fn badge_paths() {
 
 fn ping_path() -> impl Strategy<Value = PingPath> {
     let action = prop_oneof![
-        prop::sample::select(vec![Action::Success, Action::Start, Action::Fail, Action::Log, Action::BadExitStatus]),
-        any::<u8>().prop_map(Action::ExitStatus),
+        prop::sample::select(vec![PingAction::Success, PingAction::Start, PingAction::Fail, PingAction::Log, PingAction::BadExitStatus]),
+        any::<u8>().prop_map(PingAction::ExitStatus),
     ];
     let key = "[A-Za-z0-9_-]{1,35}|[A-Za-z0-9_-]{37,128}".prop_map(|key| PingKey::parse(&key).unwrap());
     let slug = "[a-z0-9_-]{1,100}".prop_map(|slug| Slug::parse(&slug).unwrap());
@@ -171,46 +171,49 @@ fn ping_path() -> impl Strategy<Value = PingPath> {
 }
 
 fn endpoint() -> impl Strategy<Value = Endpoint> {
-    let version = prop::sample::select(vec![Version::V1, Version::V2, Version::V3]);
-    let all = Resource::ALL.map(|(resource, _)| resource).to_vec();
+    let version = prop::sample::select(vec![ApiVersion::V1, ApiVersion::V2, ApiVersion::V3]);
+    let all = ApiResource::ALL.map(|(resource, _)| resource).to_vec();
     (version, prop::sample::select(all), any::<u128>(), any::<u64>(), any::<bool>()).prop_map(|(version, resource, uuid, n, bare)| {
         let uuid = Uuid::from_u128(uuid);
-        let key = UniqueKey::of(uuid);
+        let key = UniqueKey::of_check(uuid);
         let resource = match resource {
-            Resource::Check(_) => Resource::Check(uuid),
-            Resource::UniqueCheck(_) => Resource::UniqueCheck(key),
-            Resource::Pause(_) => Resource::Pause(uuid),
-            Resource::Resume(_) => Resource::Resume(uuid),
-            Resource::Pings(_) => Resource::Pings(uuid),
-            Resource::PingBody(..) => Resource::PingBody(uuid, n),
-            Resource::Flips(_) => Resource::Flips(uuid),
-            Resource::UniqueFlips(_) => Resource::UniqueFlips(key),
-            other @ (Resource::Checks | Resource::Channels | Resource::Badges | Resource::Status) => other,
+            ApiResource::Check(_) => ApiResource::Check(uuid),
+            ApiResource::UniqueCheck(_) => ApiResource::UniqueCheck(key),
+            ApiResource::Pause(_) => ApiResource::Pause(uuid),
+            ApiResource::Resume(_) => ApiResource::Resume(uuid),
+            ApiResource::Pings(_) => ApiResource::Pings(uuid),
+            ApiResource::PingBody(..) => ApiResource::PingBody(uuid, n),
+            ApiResource::Flips(_) => ApiResource::Flips(uuid),
+            ApiResource::UniqueFlips(_) => ApiResource::UniqueFlips(key),
+            other @ (ApiResource::Checks | ApiResource::Channels | ApiResource::Badges | ApiResource::Status) => other,
         };
         let slash_missing = bare && resource.ends_in_slash();
-        Endpoint { slash_missing, ..Endpoint::new(version, resource) }
+        Endpoint { is_slash_missing: slash_missing, ..Endpoint::new(version, resource) }
     })
 }
 
-fn own_resource() -> impl Strategy<Value = OwnResource> {
-    let all = OwnResource::ALL.map(|(resource, _)| resource).to_vec();
+fn own_resource() -> impl Strategy<Value = ExtensionResource> {
+    let all = ExtensionResource::ALL.map(|(resource, _)| resource).to_vec();
     (prop::sample::select(all), any::<u128>()).prop_map(|(resource, uuid)| {
         let uuid = Uuid::from_u128(uuid);
         match resource {
-            OwnResource::Channel(_) => OwnResource::Channel(uuid),
-            OwnResource::Test(_) => OwnResource::Test(uuid),
-            OwnResource::Enable(_) => OwnResource::Enable(uuid),
-            OwnResource::ChannelDeliveries(_) => OwnResource::ChannelDeliveries(uuid),
-            OwnResource::CheckDeliveries(_) => OwnResource::CheckDeliveries(uuid),
-            OwnResource::Alerting(_) => OwnResource::Alerting(uuid),
-            OwnResource::Window(_) => OwnResource::Window(uuid),
-            other @ (OwnResource::Kinds | OwnResource::Channels | OwnResource::Deliveries | OwnResource::Windows) => other,
+            ExtensionResource::Channel(_) => ExtensionResource::Channel(uuid),
+            ExtensionResource::Test(_) => ExtensionResource::Test(uuid),
+            ExtensionResource::Enable(_) => ExtensionResource::Enable(uuid),
+            ExtensionResource::ChannelDeliveries(_) => ExtensionResource::ChannelDeliveries(uuid),
+            ExtensionResource::CheckDeliveries(_) => ExtensionResource::CheckDeliveries(uuid),
+            ExtensionResource::Alerting(_) => ExtensionResource::Alerting(uuid),
+            ExtensionResource::Window(_) => ExtensionResource::Window(uuid),
+            other @ (ExtensionResource::Kinds
+            | ExtensionResource::Channels
+            | ExtensionResource::Deliveries
+            | ExtensionResource::Windows) => other,
         }
     })
 }
 
 fn badge_path() -> impl Strategy<Value = BadgePath> {
-    let form = || (prop::sample::select(vec![States::Two, States::Three]), prop::sample::select(Format::ALL.to_vec()));
+    let form = || (prop::sample::select(vec![BadgeStates::Two, BadgeStates::Three]), prop::sample::select(BadgeFormat::ALL.to_vec()));
     let signed = ("[A-Za-z0-9_-]{22}", "[A-Za-z0-9_-]{8}", any::<Option<String>>(), form());
     prop_oneof![
         signed.prop_map(|(badge_key, signature, tag, (states, format))| {
@@ -226,7 +229,7 @@ fn route() -> impl Strategy<Value = Route> {
     prop_oneof![
         4 => ping_path().prop_map(Route::Ping),
         8 => endpoint().prop_map(Route::Api),
-        4 => own_resource().prop_map(Route::Own),
+        4 => own_resource().prop_map(Route::Extension),
         4 => badge_path().prop_map(Route::Badge),
         1 => (any::<u128>(), "[A-Za-z0-9_-]{43}").prop_map(|(id, signature)| Route::Unsubscribe(Uuid::from_u128(id), signature.into())),
         1 => Just(Route::OpenApi),

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{path, refused, text};
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 
 #[tokio::test]
 async fn pause_ends_a_run_and_keeps_the_rest() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "success_kw": "ok", "filter_subject": true })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "success_kw": "ok", "filter_subject": true })).await;
     server.ping(&check, "/start").await;
     server.clock.advance_secs(5);
     server.ping(&check, "").await;
@@ -33,9 +33,9 @@ async fn pause_ends_a_run_and_keeps_the_rest() {
 
 #[tokio::test]
 async fn resume_makes_a_paused_check_new_again() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for manual in [false, true] {
-        let check = server.check(json!({ "manual_resume": manual })).await;
+        let check = server.create_check(json!({ "manual_resume": manual })).await;
         refused(&server.api("POST", &path(&check, "/resume"), "").await, 409, "check is not paused");
         server.ping(&check, "").await;
         refused(&server.api("POST", &path(&check, "/resume"), "").await, 409, "check is not paused");
@@ -50,8 +50,8 @@ async fn resume_makes_a_paused_check_new_again() {
 
 #[tokio::test]
 async fn a_paused_check_whose_run_is_overdue_is_down_and_cannot_be_resumed() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "grace": 60 })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "grace": 60 })).await;
     server.api("POST", &path(&check, "/pause"), "").await;
     server.ping(&check, "/start").await;
     server.clock.advance_secs(60);
@@ -62,9 +62,9 @@ async fn a_paused_check_whose_run_is_overdue_is_down_and_cannot_be_resumed() {
 
 #[tokio::test]
 async fn deletion_answers_with_the_check_as_it_was_and_leaves_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let channel = server.channel(&server.main, "ops").await;
-    let check = server.check(json!({ "name": "a", "channels": "*", "tags": "t" })).await;
+    let check = server.create_check(json!({ "name": "a", "channels": "*", "tags": "t" })).await;
     let ping = server.send("POST", &format!("/ping/{}", text(&check, "uuid")), &[], b"body").await;
     assert_eq!(ping.status, 200);
     let before = server.now(&check).await;

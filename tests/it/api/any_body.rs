@@ -5,7 +5,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::path;
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 
 const FIELDS: [&str; 22] = [
     "api_key",
@@ -74,13 +74,13 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
 #[test]
 fn no_body_harms() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
-    let check = runtime.block_on(server.check(json!({ "name": "kept" })));
+    let server = runtime.block_on(TestServer::start());
+    let check = runtime.block_on(server.create_check(json!({ "name": "kept" })));
     let addresses = ["v1", "v3"].map(|version| [format!("/api/{version}/checks/"), format!("/api/{version}{}", path(&check, ""))]).concat();
     let mut runner = TestRunner::new(ProptestConfig::with_cases(200));
     let outcome = runner.run(&(body(), prop::sample::select(addresses)), |(body, address)| {
         let before = server.changes();
-        let answer = runtime.block_on(server.send("POST", &address, &[("X-Api-Key", &server.main.rw)], &body));
+        let answer = runtime.block_on(server.send("POST", &address, &[("X-Api-Key", &server.main.read_write_key)], &body));
         let accepted = matches!(answer.status, 200 | 201);
         prop_assert!(accepted || answer.status == 400, "{answer:?}");
         prop_assert_eq!(server.changes() - before, u64::from(accepted));

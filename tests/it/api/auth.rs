@@ -6,15 +6,15 @@ use overdue::http::ApiRate;
 use serde_json::json;
 
 use super::{UNKNOWN, path, refused};
-use crate::support::server::{START, Server, project};
+use crate::support::server::{START, TestServer, new_project};
 
 const MISSING: &str = "missing api key";
 const WRONG: &str = "wrong api key";
 
 #[tokio::test]
 async fn a_key_stands_in_the_header_or_else_in_the_body_of_a_post() {
-    let server = Server::start().await;
-    let rw = server.main.rw.clone();
+    let server = TestServer::start().await;
+    let rw = server.main.read_write_key.clone();
     let body = |key: serde_json::Value| json!({ "api_key": key }).to_string();
     let cases = [
         (None, String::new(), Some(MISSING)),
@@ -30,7 +30,7 @@ async fn a_key_stands_in_the_header_or_else_in_the_body_of_a_post() {
         (Some("abc"), body(json!(rw)), Some(MISSING)),
         (Some(&"X".repeat(32)), body(json!(rw)), Some(WRONG)),
         (Some(&rw.to_lowercase()), String::new(), Some(WRONG)),
-        (Some(&server.main.ping), String::new(), Some(MISSING)),
+        (Some(&server.main.ping_key), String::new(), Some(MISSING)),
         (Some(&rw), body(json!("X")), None),
         (Some(&rw), r#"{"api_key": "\ud800"}"#.to_owned(), None),
     ];
@@ -52,11 +52,11 @@ async fn a_key_stands_in_the_header_or_else_in_the_body_of_a_post() {
 
 #[tokio::test]
 async fn things_are_refused_in_order() {
-    let server = Server::start().await;
-    let other = project(&server.handle, "other").await;
-    let foreign = server.keyed(&other.rw, "POST", "/api/v3/checks/", "").await.json();
+    let server = TestServer::start().await;
+    let other = new_project(&server.handle, "other").await;
+    let foreign = server.keyed(&other.read_write_key, "POST", "/api/v3/checks/", "").await.json();
     let (update, unknown) = (path(&foreign, ""), format!("/checks/{UNKNOWN}"));
-    let (rw, bad_field) = (server.main.rw.as_str(), r#"{"timeout": 1}"#);
+    let (rw, bad_field) = (server.main.read_write_key.as_str(), r#"{"timeout": 1}"#);
     let syntax = "could not parse request body";
     let object = "json validation error: value is not an object";
     for (method, path, key, body, status, message) in [
@@ -84,13 +84,13 @@ async fn things_are_refused_in_order() {
 
 #[tokio::test]
 async fn a_read_only_key_reads_what_is_no_secret() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "name": "a" })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "name": "a" })).await;
     let unique = {
-        let answer = server.keyed(&server.main.ro, "GET", &format!("/api/v3{}", path(&check, "")), "").await;
+        let answer = server.keyed(&server.main.read_only_key, "GET", &format!("/api/v3{}", path(&check, "")), "").await;
         super::text(&answer.json(), "unique_key").to_owned()
     };
-    let other = project(&server.handle, "other").await;
+    let other = new_project(&server.handle, "other").await;
     for (method, path, read_only, read_write) in [
         ("GET", "/checks/".to_owned(), 200, 200),
         ("GET", path(&check, ""), 200, 200),
@@ -115,7 +115,7 @@ async fn a_read_only_key_reads_what_is_no_secret() {
         ("GET", format!("/checks/{}", "0".repeat(40)), 404, 404),
         ("DELETE", path(&check, ""), 401, 200),
     ] {
-        for (key, status) in [(&server.main.ro, read_only), (&server.main.rw, read_write)] {
+        for (key, status) in [(&server.main.read_only_key, read_only), (&server.main.read_write_key, read_write)] {
             let answer = server.keyed(key, method, &format!("/api/v3{path}"), "").await;
             assert_eq!(answer.status, status, "{method} {path}");
             if status == 401 {
@@ -123,22 +123,26 @@ async fn a_read_only_key_reads_what_is_no_secret() {
             }
         }
     }
-    let check = server.check(json!({})).await;
-    let answer = server.keyed(&other.ro, "GET", &format!("/api/v3{}", path(&check, "")), "").await;
+    let check = server.create_check(json!({})).await;
+    let answer = server.keyed(&other.read_only_key, "GET", &format!("/api/v3{}", path(&check, "")), "").await;
     assert_eq!(answer.status, 403);
-    refused(&server.send("POST", "/api/v3/checks/", &[], json!({ "api_key": server.main.ro }).to_string().as_bytes()).await, 401, WRONG);
+    refused(
+        &server.send("POST", "/api/v3/checks/", &[], json!({ "api_key": server.main.read_only_key }).to_string().as_bytes()).await,
+        401,
+        WRONG,
+    );
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_unique_key_opens_nothing_in_another_project() {
-    let server = Server::start().await;
-    let other = project(&server.handle, "other").await;
-    let check = server.check(json!({})).await;
-    let seen = server.keyed(&server.main.ro, "GET", &format!("/api/v3{}", path(&check, "")), "").await.json();
+    let server = TestServer::start().await;
+    let other = new_project(&server.handle, "other").await;
+    let check = server.create_check(json!({})).await;
+    let seen = server.keyed(&server.main.read_only_key, "GET", &format!("/api/v3{}", path(&check, "")), "").await.json();
     for rest in ["", "/flips/"] {
         let path = format!("/api/v3/checks/{}{rest}", super::text(&seen, "unique_key"));
-        for key in [&other.rw, &other.ro] {
+        for key in [&other.read_write_key, &other.read_only_key] {
             assert_eq!(server.keyed(key, "GET", &path, "").await.status, 404);
         }
     }
@@ -147,7 +151,7 @@ async fn a_unique_key_opens_nothing_in_another_project() {
 
 #[tokio::test]
 async fn a_revoked_key_opens_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let key = server.handle.with_state(|state| state.keys().find(|key| key.project == server.main.id).unwrap().id);
     assert_eq!(server.api("GET", "/checks/", "").await.status, 200);
     server.handle.call(Command::RevokeKey(key)).await.unwrap().unwrap();
@@ -157,20 +161,20 @@ async fn a_revoked_key_opens_nothing() {
 
 #[tokio::test]
 async fn a_key_may_be_used_so_often() {
-    let server = Server::start_with(|config| config.api_rate = ApiRate { per_minute: 60, burst: 3 }).await;
+    let server = TestServer::start_with(|config| config.api_rate = ApiRate { per_minute: 60, burst: 3 }).await;
     for status in [201, 201, 201, 429, 429] {
         assert_eq!(server.api("POST", "/checks/", "").await.status, status);
     }
     let answer = server.api("POST", "/checks/", "{").await;
     assert_eq!((answer.status, answer.header("Retry-After")), (429, Some("1")));
     assert!(answer.json()["error"].is_string());
-    let body = json!({ "api_key": server.main.rw }).to_string();
+    let body = json!({ "api_key": server.main.read_write_key }).to_string();
     assert_eq!(server.send("POST", "/api/v3/checks/", &[], body.as_bytes()).await.status, 429, "the key is the same in the body");
-    assert_eq!(server.keyed(&server.main.ro, "GET", "/api/v3/checks/", "").await.status, 200, "other keys have their own");
-    assert_eq!(server.send("OPTIONS", "/api/v3/checks/", &[("X-Api-Key", &server.main.rw)], b"").await.status, 204);
+    assert_eq!(server.keyed(&server.main.read_only_key, "GET", "/api/v3/checks/", "").await.status, 200, "other keys have their own");
+    assert_eq!(server.send("OPTIONS", "/api/v3/checks/", &[("X-Api-Key", &server.main.read_write_key)], b"").await.status, 204);
     for _ in 0..5 {
         assert_eq!(server.get("/healthz").await.status, 200);
-        assert_eq!(server.get(&format!("/ping/{}/a?create=1", server.main.ping)).await.status / 100, 2);
+        assert_eq!(server.get(&format!("/ping/{}/a?create=1", server.main.ping_key)).await.status / 100, 2);
     }
     server.clock.advance_secs(1);
     assert_eq!(server.api("GET", "/checks/", "").await.status, 200);
@@ -180,40 +184,40 @@ async fn a_key_may_be_used_so_often() {
 
 #[tokio::test]
 async fn the_first_use_of_a_key_in_an_hour_is_noted_with_its_address() {
-    let server = Server::start().await;
-    let used = |server: &Server, key: &str| {
+    let server = TestServer::start().await;
+    let used = |server: &TestServer, key: &str| {
         server.handle.with_state(|state| {
-            let key = state.key_by_hash(&KeyHash::of(key.as_bytes())).unwrap();
-            key.used.map(|used| (used.at, used.from.to_string()))
+            let key = state.key_by_hash(&KeyHash::of_key(key.as_bytes())).unwrap();
+            key.last_use.map(|used| (used.at, used.from.to_string()))
         })
     };
-    let ping_key_used = |server: &Server| {
-        server
-            .handle
-            .with_state(|state| state.ping_key(&PingKey::parse(&server.main.ping).unwrap()).unwrap().used.map(|used| used.from.to_string()))
+    let ping_key_used = |server: &TestServer| {
+        server.handle.with_state(|state| {
+            state.key_by_ping_key(&PingKey::parse(&server.main.ping_key).unwrap()).unwrap().last_use.map(|used| used.from.to_string())
+        })
     };
-    assert_eq!((used(&server, &server.main.ro), ping_key_used(&server)), (None, None));
+    assert_eq!((used(&server, &server.main.read_only_key), ping_key_used(&server)), (None, None));
     // The writer notes uses by itself, beside no request.
     let noted_from = async |from: &str, at| {
-        let headers = [("X-Api-Key", server.main.ro.as_str()), ("X-Forwarded-For", from)];
+        let headers = [("X-Api-Key", server.main.read_only_key.as_str()), ("X-Forwarded-For", from)];
         assert_eq!(server.send("GET", "/api/v3/checks/", &headers, b"").await.status, 200);
         server.clock.advance_secs(1);
-        while used(&server, &server.main.ro).is_none_or(|(noted, _)| noted < at) {
+        while used(&server, &server.main.read_only_key).is_none_or(|(noted, _)| noted < at) {
             tokio::task::yield_now().await;
         }
-        used(&server, &server.main.ro).unwrap()
+        used(&server, &server.main.read_only_key).unwrap()
     };
     assert_eq!(noted_from("192.0.2.1", START).await, (START, "192.0.2.1".into()));
     assert_eq!(noted_from("192.0.2.2", START).await, (START, "192.0.2.1".into()));
     server.clock.advance_secs(3600);
     let later = server.handle.now();
     assert_eq!(noted_from("192.0.2.3", later).await, (later, "192.0.2.3".into()));
-    assert_eq!(used(&server, &server.main.rw), None);
-    server.get(&format!("/ping/{}/backup?create=1", server.main.ping)).await;
+    assert_eq!(used(&server, &server.main.read_write_key), None);
+    server.get(&format!("/ping/{}/backup?create=1", server.main.ping_key)).await;
     assert_eq!(ping_key_used(&server).as_deref(), Some("127.0.0.1"));
     // A refused ping leaves nothing behind.
     server.clock.advance_secs(3600);
-    server.send("GET", &format!("/ping/{}/nope", server.main.ping), &[("X-Forwarded-For", "192.0.2.9")], b"").await;
+    server.send("GET", &format!("/ping/{}/nope", server.main.ping_key), &[("X-Forwarded-For", "192.0.2.9")], b"").await;
     assert_eq!(ping_key_used(&server).as_deref(), Some("127.0.0.1"));
     server.stop().await;
 }

@@ -4,12 +4,12 @@ use overdue::engine::command::Command;
 use serde_json::json;
 
 use super::{path, refused};
-use crate::support::server::{Server, project};
+use crate::support::server::{TestServer, new_project};
 
 #[tokio::test]
 async fn channels_are_listed_without_their_settings() {
-    let server = Server::start().await;
-    let other = project(&server.handle, "other").await;
+    let server = TestServer::start().await;
+    let other = new_project(&server.handle, "other").await;
     server.channel(&other, "foreign").await;
     let mut wanted = Vec::new();
     for name in ["Ops", "Ops", "", "Žofie, ☎"] {
@@ -22,8 +22,8 @@ async fn channels_are_listed_without_their_settings() {
 
 #[tokio::test]
 async fn checks_are_assigned_by_uuid_or_name() {
-    let server = Server::start().await;
-    let other = project(&server.handle, "other").await;
+    let server = TestServer::start().await;
+    let other = new_project(&server.handle, "other").await;
     let foreign = server.channel(&other, "foreign").await;
     let mut ids = Vec::new();
     for name in ["hook", " hook", "twin", "twin", "comma,name", "*a", ""] {
@@ -34,7 +34,7 @@ async fn checks_are_assigned_by_uuid_or_name() {
         chosen.sort_unstable();
         chosen.join(",")
     };
-    let check = server.check(json!({})).await;
+    let check = server.create_check(json!({})).await;
     for (channels, places) in [
         ("*".to_owned(), [0, 1, 2, 3, 4, 5, 6].as_slice()),
         (String::new(), &[]),

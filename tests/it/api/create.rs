@@ -4,11 +4,11 @@ use overdue::engine::command::Command;
 use serde_json::json;
 
 use super::{refused, text};
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 
 #[tokio::test]
 async fn a_check_without_fields_has_the_defaults() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.channel(&server.main, "ops").await;
     for body in ["", "{}", r#"{"unknown": null, "id": 7, "uuid": "x", "status": "up", "n_pings": 5}"#] {
         let answer = server.api("POST", "/checks/", body).await;
@@ -38,28 +38,28 @@ async fn a_check_without_fields_has_the_defaults() {
 
 #[tokio::test]
 async fn every_field_is_stored() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body = json!({
         "name": "Žofie's \"backup\"\n\u{1f600}", "slug": "a-b_1", "tags": " t".repeat(64), "desc": "ž".repeat(16_384), "grace": 60,
         "timeout": 31_536_000, "manual_resume": true, "methods": "POST", "start_kw": "a,b", "success_kw": "c", "failure_kw": "d",
         "filter_subject": true, "filter_body": true, "filter_http_body": true, "filter_default_fail": true,
     });
-    let check = server.check(body.clone()).await;
+    let check = server.create_check(body.clone()).await;
     let read = server.now(&check).await;
     for (name, value) in body.as_object().unwrap() {
         assert_eq!((&check[name], &read[name]), (value, value), "{name}");
     }
     assert_eq!((&check["subject"], &check["subject_fail"]), (&json!("c"), &json!("d")));
-    let check = server.check(json!({ "schedule": " 0 5 * * * ", "tz": "Europe/Kiev", "timeout": 60 })).await;
+    let check = server.create_check(json!({ "schedule": " 0 5 * * * ", "tz": "Europe/Kiev", "timeout": 60 })).await;
     assert_eq!((&check["schedule"], &check["tz"], check.get("timeout")), (&json!(" 0 5 * * * "), &json!("Europe/Kyiv"), None));
-    let check = server.check(json!({ "tz": "Europe/Riga" })).await;
+    let check = server.create_check(json!({ "tz": "Europe/Riga" })).await;
     assert_eq!((check.get("tz"), check.get("schedule"), &check["timeout"]), (None, None, &json!(86400)));
     server.stop().await;
 }
 
 #[tokio::test]
 async fn the_old_names_of_keywords_turn_the_search_of_subjects_on() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for (body, success, failure, searched) in [
         (json!({ "subject": "OK" }), "OK", "", true),
         (json!({ "subject_fail": "BAD" }), "", "BAD", true),
@@ -69,7 +69,7 @@ async fn the_old_names_of_keywords_turn_the_search_of_subjects_on() {
         (json!({ "subject": "", "filter_subject": true }), "", "", true),
         (json!({ "success_kw": "done" }), "done", "", false),
     ] {
-        let check = server.check(body.clone()).await;
+        let check = server.create_check(body.clone()).await;
         let seen = (&check["success_kw"], &check["failure_kw"], &check["filter_subject"]);
         assert_eq!(seen, (&json!(success), &json!(failure), &json!(searched)), "{body}");
     }
@@ -78,7 +78,7 @@ async fn the_old_names_of_keywords_turn_the_search_of_subjects_on() {
 
 #[tokio::test]
 async fn a_refused_creation_leaves_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let before = server.changes();
     for (body, message) in [
         (json!({ "name": null, "slug": "A" }), "json validation error: name is not a string"),
@@ -101,7 +101,7 @@ async fn a_refused_creation_leaves_nothing() {
     for body in ["{", "{} x", " ", "{\"name\": NaN}", "\u{feff}{}", "{\"name\": \"\\ud800\"}"] {
         refused(&server.api("POST", "/checks/", body).await, 400, "could not parse request body");
     }
-    let answer = server.send("POST", "/api/v3/checks/", &[("X-Api-Key", &server.main.rw)], b"{\"name\": \"\xff\"}").await;
+    let answer = server.send("POST", "/api/v3/checks/", &[("X-Api-Key", &server.main.read_write_key)], b"{\"name\": \"\xff\"}").await;
     refused(&answer, 400, "could not parse request body");
     assert_eq!((server.changes(), server.api("GET", "/checks/", "").await.json()), (before, json!({ "checks": [] })));
     server.stop().await;
@@ -109,8 +109,8 @@ async fn a_refused_creation_leaves_nothing() {
 
 #[tokio::test]
 async fn bodies_are_taken_however_they_come_up_to_a_limit() {
-    let server = Server::start().await;
-    let key = &server.main.rw;
+    let server = TestServer::start().await;
+    let key = &server.main.read_write_key;
     let head = format!("POST /api/v3/checks/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: {key}\r\n");
     for (rest, name) in [
         ("Transfer-Encoding: chunked\r\n\r\n7\r\n{\"name\"\r\n6\r\n: \"a\"}\r\n0\r\n\r\n", "a"),
@@ -133,11 +133,11 @@ async fn bodies_are_taken_however_they_come_up_to_a_limit() {
 
 #[tokio::test]
 async fn a_full_project_takes_no_more() {
-    let server = Server::start().await;
-    let limit = |limit| Command::SetProject { project: server.main.id, name: None, check_limit: Some(limit), ping_log_limit: None };
+    let server = TestServer::start().await;
+    let limit = |limit| Command::UpdateProject { project: server.main.id, name: None, check_limit: Some(limit), ping_log_limit: None };
     server.handle.call(limit(Some(2))).await.unwrap().unwrap();
     for name in ["a", "b"] {
-        server.check(json!({ "name": name })).await;
+        server.create_check(json!({ "name": name })).await;
     }
     for (body, status) in [
         (json!({ "name": "c" }), 403),

@@ -1,15 +1,15 @@
 //! `/checks/<uuid>/flips/`: what counts as a flip, and the filters.
 
-use overdue::domain::ping::Kind;
-use overdue::engine::command::Outcome;
+use overdue::domain::ping::PingKind;
+use overdue::engine::command::CommandOutcome;
 use serde_json::{Value, json};
 
 use super::{path, refused, text};
-use crate::support::build::ping;
-use crate::support::server::{START, Server};
+use crate::support::commands::ping;
+use crate::support::server::{START, TestServer};
 
 /// The flips of a check as UNIX times from the start of the test, those that go down negative.
-async fn flips(server: &Server, check: &Value, query: &str) -> Vec<i64> {
+async fn flips(server: &TestServer, check: &Value, query: &str) -> Vec<i64> {
     let answer = server.api("GET", &path(check, &format!("/flips/{query}")), "").await;
     assert_eq!(answer.status, 200, "{query}: {answer:?}");
     let flips = answer.json();
@@ -25,8 +25,8 @@ async fn flips(server: &Server, check: &Value, query: &str) -> Vec<i64> {
 
 #[tokio::test]
 async fn only_changes_between_up_and_down_are_shown() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "timeout": 60, "grace": 60 })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "timeout": 60, "grace": 60 })).await;
     server.ping(&check, "").await;
     assert_eq!(flips(&server, &check, "").await, [0; 0], "new to up is none");
     for (seconds, rest, wanted) in [
@@ -54,8 +54,8 @@ async fn only_changes_between_up_and_down_are_shown() {
 
 #[tokio::test]
 async fn filters_compare_the_exact_moment_and_combine() {
-    let server = Server::start().await;
-    let check = server.check(json!({})).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({})).await;
     server.ping(&check, "").await;
     let start = START.secs();
     for (micros, rest) in [(10_000_000, "/fail"), (20_500_000, ""), (30_000_000, "/fail")] {
@@ -91,19 +91,19 @@ async fn filters_compare_the_exact_moment_and_combine() {
 
 #[tokio::test]
 async fn older_versions_wrap_the_array_in_an_object() {
-    let server = Server::start().await;
-    let check = server.check(json!({})).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({})).await;
     server.ping(&check, "").await;
     server.ping(&check, "/fail").await;
     let flips = json!([{ "timestamp": "2026-11-20T10:00:00+00:00", "up": 0 }]);
-    let unique = server.keyed(&server.main.ro, "GET", &format!("/api/v3{}", path(&check, "")), "").await.json();
+    let unique = server.keyed(&server.main.read_only_key, "GET", &format!("/api/v3{}", path(&check, "")), "").await.json();
     let paths = [path(&check, "/flips/"), path(&check, "/flips"), format!("/checks/{}/flips/", text(&unique, "unique_key"))];
     for path in paths {
         for (version, wanted) in [("v1", json!({ "flips": flips })), ("v2", json!({ "flips": flips })), ("v3", flips.clone())] {
-            let answer = server.keyed(&server.main.ro, "GET", &format!("/api/{version}{path}"), "").await;
+            let answer = server.keyed(&server.main.read_only_key, "GET", &format!("/api/{version}{path}"), "").await;
             assert_eq!((answer.status, answer.json()), (200, wanted), "{version} {path}");
         }
-        let none = server.keyed(&server.main.ro, "GET", &format!("/api/v1{path}?end=0"), "").await;
+        let none = server.keyed(&server.main.read_only_key, "GET", &format!("/api/v1{path}?end=0"), "").await;
         assert_eq!(none.json(), json!({ "flips": [] }), "{path}");
     }
     server.stop().await;
@@ -111,8 +111,8 @@ async fn older_versions_wrap_the_array_in_an_object() {
 
 #[tokio::test]
 async fn one_bad_value_is_enough() {
-    let server = Server::start().await;
-    let check = server.check(json!({})).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({})).await;
     for value in [
         "",
         "abc",
@@ -148,19 +148,19 @@ async fn one_bad_value_is_enough() {
 #[tokio::test]
 async fn many_flips_come_in_pieces() {
     const MANY: usize = 5000;
-    let server = Server::start().await;
-    let check = server.check(json!({})).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({})).await;
     let uuid: u128 = text(&check, "uuid").parse::<uuid::Uuid>().unwrap().as_u128();
     for _ in 0..MANY / 1000 {
-        let kinds = (0..1000).map(|number| if number % 2 == 0 { Kind::Fail } else { Kind::Success });
+        let kinds = (0..1000).map(|number| if number % 2 == 0 { PingKind::Fail } else { PingKind::Success });
         let answers: Vec<_> = kinds.map(|kind| server.handle.submit(ping(uuid, kind, "")).unwrap()).collect();
         for answer in answers {
-            assert_eq!(answer.await.unwrap(), Ok(Ok(Outcome::Pinged)));
+            assert_eq!(answer.await.unwrap(), Ok(Ok(CommandOutcome::Pinged)));
         }
     }
     for (version, query, count) in [("v3", "", MANY - 1), ("v2", "", MANY - 1), ("v3", "?end=1", 0)] {
         let address = format!("/api/{version}{}", path(&check, &format!("/flips/{query}")));
-        let answer = server.keyed(&server.main.rw, "GET", &address, "").await;
+        let answer = server.keyed(&server.main.read_write_key, "GET", &address, "").await;
         let flips = answer.json();
         let flips = if version == "v3" { &flips } else { &flips["flips"] };
         let ups: Vec<_> = flips.as_array().unwrap().iter().map(|flip| flip["up"].as_u64().unwrap()).collect();

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{path, text};
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 
 #[tokio::test]
 async fn a_check_is_shown_as_it_is_at_the_moment() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "timeout": 60, "grace": 120 })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "timeout": 60, "grace": 120 })).await;
     server.clock.set(crate::support::server::START.plus_micros(999_999));
     server.ping(&check, "/start").await;
     let shown = server.now(&check).await;
@@ -32,12 +32,12 @@ async fn a_check_is_shown_as_it_is_at_the_moment() {
 
 #[tokio::test]
 async fn both_kinds_of_key_read_by_unique_key() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "name": "a" })).await;
-    let read_only = server.keyed(&server.main.ro, "GET", &format!("/api/v3{}", path(&check, "")), "").await.json();
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "name": "a" })).await;
+    let read_only = server.keyed(&server.main.read_only_key, "GET", &format!("/api/v3{}", path(&check, "")), "").await.json();
     let by_unique = format!("/api/v3/checks/{}", text(&read_only, "unique_key"));
-    assert_eq!(server.keyed(&server.main.ro, "GET", &by_unique, "").await.json(), read_only);
-    assert_eq!(server.keyed(&server.main.rw, "GET", &by_unique, "").await.json(), server.now(&check).await);
+    assert_eq!(server.keyed(&server.main.read_only_key, "GET", &by_unique, "").await.json(), read_only);
+    assert_eq!(server.keyed(&server.main.read_write_key, "GET", &by_unique, "").await.json(), server.now(&check).await);
     assert!(!read_only.to_string().contains(text(&check, "uuid")));
     server.stop().await;
 }

@@ -7,18 +7,18 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::{path, refused, text};
-use crate::support::server::{Answer, Server, project};
+use crate::support::server::{TestResponse, TestServer, new_project};
 
-fn names(answer: &Answer) -> Vec<String> {
+fn names(answer: &TestResponse) -> Vec<String> {
     let list = answer.json();
     list["checks"].as_array().unwrap().iter().map(|check| text(check, "name").to_owned()).collect()
 }
 
 #[tokio::test]
 async fn checks_come_oldest_first_and_pass_every_filter() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for (name, slug, tags) in [("a", "x", " prod  db\t "), ("b", "x", "prod"), ("c", "y", "db Prod ž#1"), ("d", "", "")] {
-        server.check(json!({ "name": name, "slug": slug, "tags": tags })).await;
+        server.create_check(json!({ "name": name, "slug": slug, "tags": tags })).await;
         server.clock.advance_secs(-60);
     }
     for (query, wanted) in [
@@ -53,15 +53,15 @@ async fn checks_come_oldest_first_and_pass_every_filter() {
     let tags = |count| format!("/checks/?slug=x{}", "&tag=prod".repeat(count));
     assert_eq!(names(&server.api("GET", &tags(20), "").await), ["a", "b"]);
     refused(&server.api("GET", &tags(21), "").await, 400, "too many tags");
-    let other = project(&server.handle, "other").await;
-    assert_eq!(server.keyed(&other.rw, "GET", "/api/v3/checks/", "").await.json(), json!({ "checks": [] }));
+    let other = new_project(&server.handle, "other").await;
+    assert_eq!(server.keyed(&other.read_write_key, "GET", "/api/v3/checks/", "").await.json(), json!({ "checks": [] }));
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_list_shows_what_get_shows() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "name": "a", "success_kw": "ok", "filter_subject": true })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "name": "a", "success_kw": "ok", "filter_subject": true })).await;
     let single = server.now(&check).await;
     assert_eq!(server.api("GET", "/checks/", "").await.json(), json!({ "checks": [single] }));
     assert_eq!((single.get("subject"), &single["success_kw"]), (None, &json!("ok")));
@@ -69,7 +69,7 @@ async fn a_list_shows_what_get_shows() {
 }
 
 /// Asks with a tag; whether nothing has changed, and the tag of the answer.
-async fn poll(server: &Server, path: &str, key: &str, tag: &str) -> (bool, String) {
+async fn poll(server: &TestServer, path: &str, key: &str, tag: &str) -> (bool, String) {
     let answer = server.send("GET", path, &[("X-Api-Key", key), ("If-None-Match", tag)], b"").await;
     assert_eq!(answer.body.is_empty(), answer.status == 304, "{answer:?}");
     assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
@@ -78,9 +78,9 @@ async fn poll(server: &Server, path: &str, key: &str, tag: &str) -> (bool, Strin
 
 #[tokio::test]
 async fn a_tag_holds_until_something_changes() {
-    let server = Server::start().await;
-    let rw = server.main.rw.clone();
-    let check = server.check(json!({ "timeout": 60, "grace": 120 })).await;
+    let server = TestServer::start().await;
+    let rw = server.main.read_write_key.clone();
+    let check = server.create_check(json!({ "timeout": 60, "grace": 120 })).await;
     server.ping(&check, "").await;
     let list = "/api/v3/checks/";
     let mut tag = poll(&server, list, &rw, "").await.1;
@@ -91,13 +91,13 @@ async fn a_tag_holds_until_something_changes() {
     for tags in ["x", "\"\"", "\"", "W/", &asked[1..], "\"0-0-0-w-0-7fffffffffffffff\""] {
         assert!(!poll(&server, list, &rw, tags).await.0, "{tags}");
     }
-    assert!(!poll(&server, list, &server.main.ro, &asked).await.0, "another key may see less");
+    assert!(!poll(&server, list, &server.main.read_only_key, &asked).await.0, "another key may see less");
     // Time alone: grace begins, and ends; the writer takes the check down a moment later; the clock may also be set back.
     let steps = [(59, true), (1, false), (-1, false), (1, false), (119, true), (1, false), (1, false), (86_400, true), (-90_000, false)];
     for (seconds, unchanged) in steps {
         server.clock.advance_secs(seconds);
         // Whatever is due is done before the next command.
-        server.handle.call(Command::Expire(Vec::new())).await.unwrap().unwrap();
+        server.handle.call(Command::ExpireChecks(Vec::new())).await.unwrap().unwrap();
         let (same, next) = poll(&server, list, &rw, &tag).await;
         assert_eq!(same, unchanged, "{seconds}");
         tag = next;
@@ -121,9 +121,9 @@ async fn a_tag_holds_until_something_changes() {
 
 #[tokio::test]
 async fn pings_and_channels_change_their_lists() {
-    let server = Server::start().await;
-    let rw = server.main.rw.clone();
-    let check = server.check(json!({})).await;
+    let server = TestServer::start().await;
+    let rw = server.main.read_write_key.clone();
+    let check = server.create_check(json!({})).await;
     let pings = format!("/api/v3{}", path(&check, "/pings/"));
     for list in ["/api/v3/channels/", pings.as_str(), "/api/v3/checks/"] {
         let tag = poll(&server, list, &rw, "").await.1;
@@ -140,8 +140,8 @@ async fn pings_and_channels_change_their_lists() {
 
 #[tokio::test]
 async fn a_tag_belongs_to_its_address_and_key() {
-    let server = Server::start().await;
-    let (first, second) = (server.check(json!({ "slug": "a" })).await, server.check(json!({ "slug": "b" })).await);
+    let server = TestServer::start().await;
+    let (first, second) = (server.create_check(json!({ "slug": "a" })).await, server.create_check(json!({ "slug": "b" })).await);
     let lists = [
         "/checks/",
         "/checks/?slug=a",
@@ -153,17 +153,23 @@ async fn a_tag_belongs_to_its_address_and_key() {
     ];
     let lists = lists.map(|list| format!("/api/v3{list}"));
     for list in &lists {
-        let tag = poll(&server, list, &server.main.rw, "").await.1;
+        let tag = poll(&server, list, &server.main.read_write_key, "").await.1;
         for other in &lists {
-            assert_eq!(poll(&server, other, &server.main.rw, &tag).await.0, other == list, "{list} {other}");
+            assert_eq!(poll(&server, other, &server.main.read_write_key, &tag).await.0, other == list, "{list} {other}");
         }
         let version = list.replace("/v3/", "/v2/");
-        assert!(!poll(&server, &version, &server.main.rw, &tag).await.0, "{list}");
+        assert!(!poll(&server, &version, &server.main.read_write_key, &tag).await.0, "{list}");
     }
-    assert!(poll(&server, "/api/v3/checks", &server.main.rw, &poll(&server, &lists[0], &server.main.rw, "").await.1).await.0);
-    let other = project(&server.handle, "other").await;
-    let tag = poll(&server, &lists[5], &server.main.rw, "").await.1;
-    for (key, list, status) in [(other.rw.as_str(), &lists[5], 403), ("x", &lists[5], 401), (server.main.ro.as_str(), &lists[5], 401)] {
+    assert!(
+        poll(&server, "/api/v3/checks", &server.main.read_write_key, &poll(&server, &lists[0], &server.main.read_write_key, "").await.1)
+            .await
+            .0
+    );
+    let other = new_project(&server.handle, "other").await;
+    let tag = poll(&server, &lists[5], &server.main.read_write_key, "").await.1;
+    for (key, list, status) in
+        [(other.read_write_key.as_str(), &lists[5], 403), ("x", &lists[5], 401), (server.main.read_only_key.as_str(), &lists[5], 401)]
+    {
         let answer = server.send("GET", list, &[("X-Api-Key", key), ("If-None-Match", &tag)], b"").await;
         assert_eq!(answer.status, status, "access comes first");
     }
@@ -172,7 +178,7 @@ async fn a_tag_belongs_to_its_address_and_key() {
 
 /// Something that may change a list.
 #[derive(Clone, Debug)]
-enum Step {
+enum ListChange {
     Wait(i64),
     Ping(&'static str),
     Update(&'static str),
@@ -181,20 +187,20 @@ enum Step {
     Channel,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ListChange> {
     prop_oneof![
-        6 => prop::sample::select(vec![-60, -1, 1, 30, 59, 60, 90]).prop_map(Step::Wait),
-        4 => prop::sample::select(vec!["", "", "/start", "/fail", "/log"]).prop_map(Step::Ping),
+        6 => prop::sample::select(vec![-60, -1, 1, 30, 59, 60, 90]).prop_map(ListChange::Wait),
+        4 => prop::sample::select(vec!["", "", "/start", "/fail", "/log"]).prop_map(ListChange::Ping),
         2 => prop::sample::select(vec![r#"{"timeout": 60}"#, r#"{"grace": 90}"#, r#"{"schedule": "* * * * *"}"#, r#"{"tags": "t"}"#, r#"{"tags": ""}"#])
-            .prop_map(Step::Update),
-        1 => Just(Step::Pause),
-        1 => Just(Step::Resume),
-        1 => Just(Step::Channel),
+            .prop_map(ListChange::Update),
+        1 => Just(ListChange::Pause),
+        1 => Just(ListChange::Resume),
+        1 => Just(ListChange::Channel),
     ]
 }
 
-impl Step {
-    async fn take(&self, server: &Server, check: &Value) {
+impl ListChange {
+    async fn apply_change(&self, server: &TestServer, check: &Value) {
         match self {
             Self::Wait(seconds) => server.clock.advance_secs(*seconds),
             Self::Ping(rest) => server.ping(check, rest).await,
@@ -204,26 +210,26 @@ impl Step {
             Self::Channel => drop(server.channel(&server.main, "new").await),
         }
         // Whatever is due is done before the next command.
-        server.handle.call(Command::Expire(Vec::new())).await.unwrap().unwrap();
+        server.handle.call(Command::ExpireChecks(Vec::new())).await.unwrap().unwrap();
     }
 }
 
 #[test]
 fn nothing_has_changed_when_a_tag_still_holds() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start());
-    let rw = server.main.rw.clone();
+    let server = runtime.block_on(TestServer::start());
+    let rw = server.main.read_write_key.clone();
     let mut runner = TestRunner::new(ProptestConfig::with_cases(40));
     let outcome = runner.run(&vec(step(), 1..20), |steps| {
         runtime.block_on(async {
-            let check = server.check(json!({ "timeout": 60, "grace": 60 })).await;
+            let check = server.create_check(json!({ "timeout": 60, "grace": 60 })).await;
             let lists = ["/api/v1/checks/", "/api/v3/checks/?tag=t", "/api/v3/channels/", &format!("/api/v3{}", path(&check, "/pings/"))];
             for step in steps {
                 let mut had = Vec::new();
                 for list in lists {
                     had.push(server.keyed(&rw, "GET", list, "").await);
                 }
-                step.take(&server, &check).await;
+                step.apply_change(&server, &check).await;
                 for (list, had) in lists.into_iter().zip(had) {
                     if poll(&server, list, &rw, had.header("ETag").unwrap()).await.0 {
                         let now = server.keyed(&rw, "GET", list, "").await;

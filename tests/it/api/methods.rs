@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::{UNKNOWN, path};
-use crate::support::server::{Answer, Server};
+use crate::support::server::{TestResponse, TestServer};
 
-fn is_open_to_browsers(answer: &Answer, methods: &str) {
+fn is_open_to_browsers(answer: &TestResponse, methods: &str) {
     let header = |name| answer.header(name).unwrap_or_else(|| panic!("no {name}: {answer:?}"));
     assert_eq!((header("Access-Control-Allow-Origin"), header("Access-Control-Allow-Headers")), ("*", "X-Api-Key"));
     assert_eq!((header("Access-Control-Allow-Methods"), header("Access-Control-Max-Age")), (methods, "600"));
@@ -14,8 +14,8 @@ fn is_open_to_browsers(answer: &Answer, methods: &str) {
 
 #[tokio::test]
 async fn every_address_says_what_it_takes() {
-    let server = Server::start().await;
-    let check = server.check(json!({})).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({})).await;
     let unique = "0".repeat(40);
     let get = "GET, HEAD, OPTIONS";
     for (path, methods) in [
@@ -46,7 +46,7 @@ async fn every_address_says_what_it_takes() {
         let answer = server.send("OPTIONS", &path, &[("Access-Control-Request-Method", "POST")], b"").await;
         assert_eq!((answer.status, answer.text()), (204, ""));
         is_open_to_browsers(&answer, methods);
-        let answer = server.keyed(&server.main.rw, methods.split(", ").next().unwrap(), &path, "").await;
+        let answer = server.keyed(&server.main.read_write_key, methods.split(", ").next().unwrap(), &path, "").await;
         is_open_to_browsers(&answer, methods);
         assert!([200, 201, 404, 409].contains(&answer.status), "{path}: {answer:?}");
     }
@@ -55,12 +55,12 @@ async fn every_address_says_what_it_takes() {
 
 #[tokio::test]
 async fn head_is_get_without_the_body() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "name": "a" })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "name": "a" })).await;
     for path in ["/checks/", &path(&check, ""), &path(&check, "/pings/"), "/channels", &path(&check, "/flips"), "/status/", "/checks/x"] {
         let (head, get) = (server.api("HEAD", path, "").await, server.api("GET", path, "").await);
         assert_eq!((head.status, head.text()), (get.status, ""), "{path}");
-        let sorts = |answer: &Answer| answer.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let sorts = |answer: &TestResponse| answer.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         assert_eq!((sorts(&head), head.header("Content-Length")), (sorts(&get), get.header("Content-Length")), "{path}");
     }
     server.stop().await;
@@ -68,9 +68,9 @@ async fn head_is_get_without_the_body() {
 
 #[tokio::test]
 async fn a_body_where_none_belongs_does_not_end_the_connection() {
-    let server = Server::start().await;
-    let check = server.check(json!({})).await;
-    let (key, path) = (&server.main.rw, path(&check, ""));
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({})).await;
+    let (key, path) = (&server.main.read_write_key, path(&check, ""));
     let request = |method: &str, body: &str, rest: &str| {
         let length = body.len();
         format!("{method} /api/v3{path} HTTP/1.1\r\nHost: x\r\nX-Api-Key: {key}\r\n{rest}Content-Length: {length}\r\n\r\n{body}")
@@ -85,8 +85,8 @@ async fn a_body_where_none_belongs_does_not_end_the_connection() {
 
 #[tokio::test]
 async fn lists_are_found_without_their_slash() {
-    let server = Server::start_with(|config| config.base_url = "http://example.org/sub".parse().unwrap()).await;
-    let check = server.check(json!({})).await;
+    let server = TestServer::start_with(|config| config.base_url = "http://example.org/sub".parse().unwrap()).await;
+    let check = server.create_check(json!({})).await;
     for path in [
         "/checks".to_owned(),
         "/channels".to_owned(),
@@ -112,8 +112,8 @@ async fn lists_are_found_without_their_slash() {
 
 #[tokio::test]
 async fn other_forms_of_a_path_are_unknown() {
-    let server = Server::start().await;
-    let check = server.check(json!({})).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({})).await;
     let uuid = super::text(&check, "uuid");
     for path in [
         "/api/".to_owned(),
@@ -138,12 +138,12 @@ async fn other_forms_of_a_path_are_unknown() {
         "/api/v3/checks/%00".to_owned(),
     ] {
         for method in ["GET", "POST", "DELETE"] {
-            let answer = server.keyed(&server.main.rw, method, &path, "").await;
+            let answer = server.keyed(&server.main.read_write_key, method, &path, "").await;
             assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
             assert!(answer.json()["error"].is_string(), "{method} {path}: {answer:?}");
         }
     }
-    let answer = server.keyed(&server.main.rw, "GET", &format!("/api/v3/checks/?{}", "x".repeat(9000)), "").await;
+    let answer = server.keyed(&server.main.read_write_key, "GET", &format!("/api/v3/checks/?{}", "x".repeat(9000)), "").await;
     assert_eq!(answer.status, 414);
     assert!(answer.json()["error"].is_string());
     assert_eq!(server.now(&check).await["status"], "new");
@@ -152,9 +152,9 @@ async fn other_forms_of_a_path_are_unknown() {
 
 #[tokio::test]
 async fn addresses_in_answers_begin_with_the_base_url() {
-    let server = Server::start_with(|config| config.base_url = "https://example.org/sub/".parse().unwrap()).await;
+    let server = TestServer::start_with(|config| config.base_url = "https://example.org/sub/".parse().unwrap()).await;
     for prefix in ["", "/sub"] {
-        let answer = server.keyed(&server.main.rw, "POST", &format!("{prefix}/api/v3/checks/"), "").await;
+        let answer = server.keyed(&server.main.read_write_key, "POST", &format!("{prefix}/api/v3/checks/"), "").await;
         assert_eq!(answer.status, 201);
         let check = answer.json();
         let uuid = super::text(&check, "uuid");

@@ -4,17 +4,17 @@ use overdue::domain::channel::ChannelKind;
 use serde_json::{Value, json};
 
 use super::{UNKNOWN, path, refused, text};
-use crate::support::server::{Server, project};
+use crate::support::server::{TestServer, new_project};
 
-const OWN: &str = "/api/overdue/v1";
+const EXTENSION_PREFIX: &str = "/api/overdue/v1";
 
 #[tokio::test]
 async fn only_a_read_write_key_of_the_project_opens_anything() {
-    let server = Server::start().await;
-    let other = project(&server.handle, "other").await;
+    let server = TestServer::start().await;
+    let other = new_project(&server.handle, "other").await;
     let (ours, theirs) = (server.channel(&server.main, "ours").await, server.channel(&other, "theirs").await);
-    let check = server.check(json!({})).await;
-    let foreign = server.keyed(&other.rw, "POST", "/api/v3/checks/", "").await.json();
+    let check = server.create_check(json!({})).await;
+    let foreign = server.keyed(&other.read_write_key, "POST", "/api/v3/checks/", "").await.json();
     for (method, path, status) in [
         ("GET", "/kinds".to_owned(), 200),
         ("GET", "/channels".to_owned(), 200),
@@ -46,25 +46,25 @@ async fn only_a_read_write_key_of_the_project_opens_anything() {
         ("GET", format!("/checks/{UNKNOWN}/alerting"), 404),
         ("DELETE", format!("/channels/{ours}"), 200),
     ] {
-        let path = format!("{OWN}{path}");
-        for (key, error) in [("", "missing api key"), (&*server.main.ro, "wrong api key"), (&*"X".repeat(32), "wrong api key")] {
+        let path = format!("{EXTENSION_PREFIX}{path}");
+        for (key, error) in [("", "missing api key"), (&*server.main.read_only_key, "wrong api key"), (&*"X".repeat(32), "wrong api key")] {
             let answer = server.keyed(key, method, &path, "").await;
             assert_eq!(answer.status, 401, "{method} {path}");
             assert!(method == "HEAD" || answer.json() == json!({ "error": error }), "{method} {path}: {answer:?}");
         }
-        let answer = server.keyed(&server.main.rw, method, &path, "").await;
+        let answer = server.keyed(&server.main.read_write_key, method, &path, "").await;
         assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
     }
     assert!(server.handle.with_state(|state| state.project(other.id).unwrap().channels.len()) == 1);
     // Without the header the key stands in the body, of PUT as of POST.
-    let body = json!({ "api_key": server.main.rw, "after": 2 }).to_string();
-    assert_eq!(server.send("PUT", &format!("{OWN}{}", path(&check, "/alerting")), &[], body.as_bytes()).await.status, 200);
+    let body = json!({ "api_key": server.main.read_write_key, "after": 2 }).to_string();
+    assert_eq!(server.send("PUT", &format!("{EXTENSION_PREFIX}{}", path(&check, "/alerting")), &[], body.as_bytes()).await.status, 200);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn every_address_says_what_it_takes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let get = "GET, HEAD, OPTIONS";
     for (path, methods) in [
         ("/kinds".to_owned(), get),
@@ -80,7 +80,7 @@ async fn every_address_says_what_it_takes() {
         (format!("/windows/{UNKNOWN}"), "GET, HEAD, DELETE, OPTIONS"),
     ] {
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
-            let answer = server.send(method, &format!("{OWN}{path}"), &[], b"").await;
+            let answer = server.send(method, &format!("{EXTENSION_PREFIX}{path}"), &[], b"").await;
             let status = match method {
                 "OPTIONS" => 204,
                 method if methods.split(", ").any(|one| one == method) => 401,
@@ -97,15 +97,15 @@ async fn every_address_says_what_it_takes() {
     }
     refused(&server.api("POST", "/channels/", "{}").await, 405, "method not allowed");
     for path in ["/", "/channels/", "/kinds/ntfy", "/channels/x", "/deliveries/1/retry"] {
-        assert_eq!(server.own("GET", path, "").await.status, 404, "{path}");
+        assert_eq!(server.extension_api("GET", path, "").await.status, 404, "{path}");
     }
     server.stop().await;
 }
 
 #[tokio::test]
 async fn kinds_are_shown_with_what_can_be_set() {
-    let server = Server::start().await;
-    let answer = server.own("GET", "/kinds", "").await;
+    let server = TestServer::start().await;
+    let answer = server.extension_api("GET", "/kinds", "").await;
     let kinds = answer.json();
     let shown = kinds["kinds"].as_array().unwrap();
     assert_eq!(shown.len(), ChannelKind::ALL.len());
@@ -113,7 +113,7 @@ async fn kinds_are_shown_with_what_can_be_set() {
         assert_eq!((text(shown, "name"), text(shown, "title")), (kind.name, kind.title));
         let keys: Vec<_> = shown["fields"].as_array().unwrap().iter().map(|field| text(field, "key")).collect();
         let all: Vec<_> = kind.fields.iter().chain(kind.common_fields()).map(|field| field.key).collect();
-        assert_eq!((keys, &shown["operators_only"]), (all, &json!(kind.operators_only)), "{}", kind.name);
+        assert_eq!((keys, &shown["operators_only"]), (all, &json!(kind.operator_only)), "{}", kind.name);
     }
     let field = |kind: &str, key: &str| -> Value {
         let kind = shown.iter().find(|one| one["name"] == kind).unwrap();
@@ -138,13 +138,13 @@ async fn kinds_are_shown_with_what_can_be_set() {
 
 #[tokio::test]
 async fn a_check_says_when_it_is_told_and_may_be_set() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "timeout": 60, "grace": 60 })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "timeout": 60, "grace": 60 })).await;
     let address = path(&check, "/alerting");
     let quiet = |after: u8| json!({ "after": after, "parents": [], "telling": "quiet", "until": null, "why": null, "unnotified": "it has no channel" });
-    assert_eq!(server.own("GET", &address, "").await.json(), quiet(1));
+    assert_eq!(server.extension_api("GET", &address, "").await.json(), quiet(1));
     for (body, after) in [(r#"{"after": 100}"#, 100), ("", 100), (r#"{"after": 2, "parents": []}"#, 2)] {
-        let answer = server.own("PUT", &address, body).await;
+        let answer = server.extension_api("PUT", &address, body).await;
         assert_eq!((answer.status, answer.json()), (200, quiet(after)), "{body}");
     }
     let number = "json validation error: after is not a number";
@@ -159,28 +159,28 @@ async fn a_check_says_when_it_is_told_and_may_be_set() {
         (r#"{"after": "#, "could not parse request body"),
         ("[]", "json validation error: value is not an object"),
     ] {
-        refused(&server.own("PUT", &address, body).await, 400, message);
+        refused(&server.extension_api("PUT", &address, body).await, 400, message);
     }
     server.ping(&check, "").await;
     server.ping(&check, "/fail").await;
-    let due = server.own("GET", &address, "").await.json();
+    let due = server.extension_api("GET", &address, "").await.json();
     // The next ping is expected a minute from now, and may be a minute late.
     assert_eq!(
         due,
         json!({ "after": 2, "parents": [], "telling": "due", "until": "2026-11-20T10:02:00+00:00", "why": "failures", "unnotified": "it has no channel" })
     );
     server.ping(&check, "/fail").await;
-    assert_eq!(server.own("GET", &address, "").await.json()["telling"], "unheard");
+    assert_eq!(server.extension_api("GET", &address, "").await.json()["telling"], "unheard");
     server.ping(&check, "").await;
-    assert_eq!(server.own("GET", &address, "").await.json(), quiet(2));
+    assert_eq!(server.extension_api("GET", &address, "").await.json(), quiet(2));
 
-    let router = server.check(json!({})).await;
-    let foreign = project(&server.handle, "other").await;
-    let foreign = server.keyed(&foreign.rw, "POST", "/api/v3/checks/", "").await.json();
+    let router = server.create_check(json!({})).await;
+    let foreign = new_project(&server.handle, "other").await;
+    let foreign = server.keyed(&foreign.read_write_key, "POST", "/api/v3/checks/", "").await.json();
     let body = |uuids: &[&Value]| json!({ "parents": uuids }).to_string();
     let uuid = |check: &Value| check["uuid"].clone();
     let [own, above, theirs] = [&check, &router, &foreign].map(uuid);
-    let set = server.own("PUT", &address, &body(&[&above, &above])).await;
+    let set = server.extension_api("PUT", &address, &body(&[&above, &above])).await;
     assert_eq!((set.status, set.json()["parents"].clone()), (200, json!([above])), "{set:?}");
     for (of, body, message) in [
         (&check, r#"{"parents": "x"}"#.to_owned(), "json validation error: parents is not an array"),
@@ -190,8 +190,8 @@ async fn a_check_says_when_it_is_told_and_may_be_set() {
         (&check, body(&vec![&above; 101]), "parents is wrong: a check has at most 8 parents"),
         (&router, body(&[&own]), "the check would be a parent of itself"),
     ] {
-        refused(&server.own("PUT", &path(of, "/alerting"), &body).await, 400, message);
+        refused(&server.extension_api("PUT", &path(of, "/alerting"), &body).await, 400, message);
     }
-    assert_eq!(server.own("PUT", &address, &body(&[])).await.json(), quiet(2));
+    assert_eq!(server.extension_api("PUT", &address, &body(&[])).await.json(), quiet(2));
     server.stop().await;
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use overdue::clock::Clock;
-use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, SettingsUpdate};
 use overdue::domain::ids::ChannelId;
 use overdue::domain::project::ChannelName;
 use overdue::domain::timezone::Timezone;
-use overdue::engine::Tried;
-use overdue::engine::command::{Command, NewChannel, Report, SendOutcome};
+use overdue::engine::ChannelTestResult;
+use overdue::engine::command::{Command, DeliveryReport, NewChannel, SendResult};
 use overdue::manage::channel;
 use overdue::notify;
 use overdue::outbound::{Outbound, OutboundConfig};
@@ -17,36 +17,36 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{UNKNOWN, refused, text};
-use crate::support::receiver::{Act, Receiver};
-use crate::support::server::Server;
+use crate::support::receiver::{Receiver, ResponseAction};
+use crate::support::server::TestServer;
 
 /// A channel as it is stored.
-struct Stored {
+struct StoredChannel {
     id: ChannelId,
     settings: Vec<(String, String)>,
     operator: bool,
 }
 
-impl Server {
-    fn stored(&self, uuid: &str) -> Stored {
+impl TestServer {
+    fn stored(&self, uuid: &str) -> StoredChannel {
         self.handle.with_state(|state| {
             let channels = &state.project(self.main.id).unwrap().channels;
             let channel = channels.values().find(|channel| channel.uuid.to_string() == uuid).unwrap();
             let settings = channel.settings.pairs().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-            Stored { id: channel.id, settings, operator: channel.operator }
+            StoredChannel { id: channel.id, settings, operator: channel.set_by_operator }
         })
     }
 
     /// Makes a channel over the API and gives its address.
-    async fn made(&self, body: Value) -> String {
-        let answer = self.own("POST", "/channels", &body.to_string()).await;
+    async fn create_channel(&self, body: Value) -> String {
+        let answer = self.extension_api("POST", "/channels", &body.to_string()).await;
         assert_eq!(answer.status, 201, "{answer:?}");
         text(&answer.json(), "id").to_owned()
     }
 
     /// Makes a channel as whoever has the server does.
-    async fn operators(&self, kind: &str, pairs: &[(&str, &str)]) -> String {
-        let settings = ChannelSettings::parse(ChannelKind::named(kind).unwrap(), pairs.iter().copied()).unwrap();
+    async fn create_operator_channel(&self, kind: &str, pairs: &[(&str, &str)]) -> String {
+        let settings = ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied()).unwrap();
         let name = ChannelName::parse("").unwrap();
         channel::create(&self.handle, self.main.id, name, settings).await.unwrap().uuid.to_string()
     }
@@ -58,24 +58,26 @@ impl Server {
 
 #[tokio::test]
 async fn what_is_probably_not_meant_is_said_and_done() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let settings = json!({ "url": "https://contoso.webhook.office.com/webhookb2/a" });
-    let answer = server.own("POST", "/channels", &json!({ "kind": "msteamsw", "name": "teams", "settings": settings }).to_string()).await;
+    let answer =
+        server.extension_api("POST", "/channels", &json!({ "kind": "msteamsw", "name": "teams", "settings": settings }).to_string()).await;
     let made = answer.json();
     assert_eq!(answer.status, 201, "{answer:?}");
     let warning = "url is that of an old connector of Office 365, which Microsoft switches off; make a workflow and give its URL";
     assert_eq!(made["warnings"], json!([warning]));
     let address = format!("/channels/{}", text(&made, "id"));
-    let changed = server.own("PUT", &address, r#"{"settings": {"url": "https://example.org/workflows/abc"}}"#).await.json();
+    let changed = server.extension_api("PUT", &address, r#"{"settings": {"url": "https://example.org/workflows/abc"}}"#).await.json();
     assert_eq!(changed["warnings"], json!([]));
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_channel_is_made_shown_changed_and_removed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let settings = json!({ "url": "https://ntfy.example", "topic": "a", "token": "tk_1" });
-    let answer = server.own("POST", "/channels", &json!({ "kind": "ntfy", "name": "Žofie", "settings": settings }).to_string()).await;
+    let answer =
+        server.extension_api("POST", "/channels", &json!({ "kind": "ntfy", "name": "Žofie", "settings": settings }).to_string()).await;
     let made = answer.json();
     let id = text(&made, "id").to_owned();
     let mut shown = json!({
@@ -85,22 +87,22 @@ async fn a_channel_is_made_shown_changed_and_removed() {
     });
     assert_eq!((answer.status, &made), (201, &shown));
     let address = format!("/channels/{id}");
-    assert_eq!(server.own("GET", &address, "").await.json(), shown);
-    assert_eq!(server.own("GET", "/channels", "").await.json(), json!({ "channels": [shown] }));
+    assert_eq!(server.extension_api("GET", &address, "").await.json(), shown);
+    assert_eq!(server.extension_api("GET", "/channels", "").await.json(), json!({ "channels": [shown] }));
     // The list of Healthchecks keeps its three members.
     assert_eq!(server.api("GET", "/channels/", "").await.json(), json!({ "channels": [{ "id": id, "name": "Žofie", "kind": "ntfy" }] }));
     shown["name"] = json!("");
-    assert_eq!(server.own("PUT", &address, r#"{"name": ""}"#).await.json(), shown, "what is not named stays");
-    let answer = server.own("PUT", &address, r#"{"kind": "ntfy", "settings": {"topic": "b", "priority": "0"}}"#).await;
+    assert_eq!(server.extension_api("PUT", &address, r#"{"name": ""}"#).await.json(), shown, "what is not named stays");
+    let answer = server.extension_api("PUT", &address, r#"{"kind": "ntfy", "settings": {"topic": "b", "priority": "0"}}"#).await;
     shown["settings"] = json!({ "priority": "0", "priority-up": "3", "topic": "b", "url": "https://ntfy.sh" });
     assert_eq!((answer.status, answer.json()), (200, shown.clone()), "settings take the place of all");
-    let check = server.check(json!({ "channels": "*" })).await;
+    let check = server.create_check(json!({ "channels": "*" })).await;
     assert_eq!(check["channels"], id);
-    let answer = server.own("DELETE", &address, "").await;
+    let answer = server.extension_api("DELETE", &address, "").await;
     assert_eq!((answer.status, answer.json()), (200, shown));
-    assert_eq!(server.own("DELETE", &address, "").await.status, 404);
+    assert_eq!(server.extension_api("DELETE", &address, "").await.status, 404);
     assert_eq!(
-        (&server.now(&check).await["channels"], server.own("GET", "/channels", "").await.json()),
+        (&server.now(&check).await["channels"], server.extension_api("GET", "/channels", "").await.json()),
         (&json!(""), json!({ "channels": [] }))
     );
     server.stop().await;
@@ -108,8 +110,9 @@ async fn a_channel_is_made_shown_changed_and_removed() {
 
 #[tokio::test]
 async fn what_is_wrong_is_said_and_changes_nothing() {
-    let server = Server::start().await;
-    let id = server.made(json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/", "header.key": "secret" } })).await;
+    let server = TestServer::start().await;
+    let id =
+        server.create_channel(json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/", "header.key": "secret" } })).await;
     let (address, before) = (format!("/channels/{id}"), server.changes());
     let long = "x".repeat(201);
     let invalid = "json validation error: ";
@@ -159,7 +162,7 @@ async fn what_is_wrong_is_said_and_changes_nothing() {
             "settings of kind ntfy: token-file is set by the operator of the server alone; leave it out, or use overdue channel set".into(),
         ),
     ] {
-        refused(&server.own("POST", "/channels", body).await, 400, &message);
+        refused(&server.extension_api("POST", "/channels", body).await, 400, &message);
     }
     let pin = json!({ "settings": { "down-url": "https://a.example/", "tls-pin": format!("sha256:{}", "0".repeat(64)) } }).to_string();
     for (body, message) in [
@@ -175,7 +178,7 @@ async fn what_is_wrong_is_said_and_changes_nothing() {
             "settings of kind webhook: up-url names another server, which gets no stored secret; give \"header.key\" anew, not ***",
         ),
     ] {
-        refused(&server.own("PUT", &address, body).await, 400, message);
+        refused(&server.extension_api("PUT", &address, body).await, 400, message);
     }
     assert_eq!(server.changes(), before);
     server.stop().await;
@@ -183,124 +186,131 @@ async fn what_is_wrong_is_said_and_changes_nothing() {
 
 #[tokio::test]
 async fn a_mask_keeps_a_secret_and_a_new_server_needs_it_anew() {
-    let server = Server::start().await;
-    let id = server.made(json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/x", "header.Key": "first" } })).await;
+    let server = TestServer::start().await;
+    let id =
+        server.create_channel(json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/x", "header.Key": "first" } })).await;
     let address = format!("/channels/{id}");
-    let mut shown = server.own("GET", &address, "").await.json()["settings"].clone();
+    let mut shown = server.extension_api("GET", &address, "").await.json()["settings"].clone();
     assert_eq!(shown["header.key"], "***");
     shown["down-url"] = json!("https://a.example/y");
-    let answer = server.own("PUT", &address, &json!({ "settings": shown }).to_string()).await;
+    let answer = server.extension_api("PUT", &address, &json!({ "settings": shown }).to_string()).await;
     assert_eq!((answer.status, &answer.json()["settings"]), (200, &shown));
     let value = |key: &str| server.stored(&id).settings.into_iter().find(|(own, _)| own == key).unwrap().1;
     assert_eq!((value("header.key"), value("down-url")), ("first".to_owned(), "https://a.example/y".to_owned()));
     let body = json!({ "settings": { "down-url": "https://b.example/", "header.key": "second" } }).to_string();
-    assert_eq!(server.own("PUT", &address, &body).await.status, 200);
+    assert_eq!(server.extension_api("PUT", &address, &body).await.status, 200);
     assert_eq!(value("header.key"), "second");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn settings_that_the_api_gives_are_no_longer_the_operators() {
-    let server = Server::start().await;
-    let hook = server.operators("webhook", &[("down-url", "http://127.0.0.1/"), ("header.key", "secret")]).await;
-    let file = server.operators("ntfy", &[("topic", "a"), ("token-file", "/run/token")]).await;
-    let shell = server.operators("shell", &[("down-command", "true")]).await;
+    let server = TestServer::start().await;
+    let hook = server.create_operator_channel("webhook", &[("down-url", "http://127.0.0.1/"), ("header.key", "secret")]).await;
+    let file = server.create_operator_channel("ntfy", &[("topic", "a"), ("token-file", "/run/token")]).await;
+    let shell = server.create_operator_channel("shell", &[("down-command", "true")]).await;
     for id in [&hook, &file, &shell] {
         let address = format!("/channels/{id}");
-        let shown = server.own("GET", &address, "").await.json();
+        let shown = server.extension_api("GET", &address, "").await.json();
         // A name is no setting, and settings that stay what they are were not changed.
         let body = json!({ "name": "new", "kind": shown["kind"], "settings": shown["settings"] }).to_string();
-        let answer = server.own("PUT", &address, &body).await;
+        let answer = server.extension_api("PUT", &address, &body).await;
         assert_eq!((answer.status, &answer.json()["name"], server.stored(id).operator), (200, &json!("new"), true), "{answer:?}");
     }
-    let put =
-        async |id: &str, settings: Value| server.own("PUT", &format!("/channels/{id}"), &json!({ "settings": settings }).to_string()).await;
+    let put = async |id: &str, settings: Value| {
+        server.extension_api("PUT", &format!("/channels/{id}"), &json!({ "settings": settings }).to_string()).await
+    };
     assert_eq!(put(&shell, json!({ "down-command": "false" })).await.status, 400);
     assert_eq!(put(&file, json!({ "topic": "b", "token-file": "/run/token" })).await.status, 400);
     assert!(server.stored(&shell).operator && server.stored(&file).operator);
     assert_eq!(put(&file, json!({ "topic": "b" })).await.json()["operator"], false);
     let answer = put(&hook, json!({ "down-url": "http://127.0.0.1/admin", "header.key": "***" })).await;
     assert_eq!((answer.json()["operator"].clone(), server.stored(&hook).operator), (json!(false), false));
-    let given = GivenSettings::new(vec![("down-url".to_owned(), "http://127.0.0.1/".to_owned())]);
-    channel::set(&server.handle, server.stored(&hook).id, None, Some(given)).await.unwrap();
+    let given = SettingsUpdate::replace_all(vec![("down-url".to_owned(), "http://127.0.0.1/".to_owned())]);
+    channel::update(&server.handle, server.stored(&hook).id, None, Some(given)).await.unwrap();
     assert!(server.stored(&hook).operator, "whoever gave the settings last");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_channel_shows_how_it_fares() {
-    let server = Server::start().await;
-    let id = server.made(json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/" } })).await;
+    let server = TestServer::start().await;
+    let id = server.create_channel(json!({ "kind": "webhook", "settings": { "down-url": "https://a.example/" } })).await;
     let (address, channel) = (format!("/channels/{id}"), server.stored(&id).id);
-    let check = server.check(json!({ "channels": "*" })).await;
+    let check = server.create_check(json!({ "channels": "*" })).await;
     let health = async || {
-        let shown = server.own("GET", &address, "").await.json();
+        let shown = server.extension_api("GET", &address, "").await.json();
         ["status", "last_error", "failing_since", "last_delivered", "waiting"].map(|name| shown[name].clone())
     };
     server.ping(&check, "/fail").await;
     let row = server.handle.with_state(|state| state.outbox.rows().next().unwrap().number);
     server.done(Command::BeginDeliveries(vec![row], None)).await;
     let report = |sent| {
-        Command::ReportDeliveries(vec![Report {
+        Command::RecordDeliveryReports(vec![DeliveryReport {
             recipients: Default::default(),
             channel,
             sent_to: None,
             rows: vec![row],
-            told_with: None,
-            sent,
+            merged_into: None,
+            result: sent,
             status: 503,
         }])
     };
-    server.done(report(SendOutcome::Later { reason: "it answered 503".into(), doubtful: false })).await;
+    server.done(report(SendResult::Retry { reason: "it answered 503".into(), may_have_arrived: false })).await;
     let since = "2026-11-20T10:00:00+00:00";
     assert_eq!(health().await, [json!("failing"), json!("it answered 503"), json!(since), Value::Null, json!(1)]);
     server.clock.advance_secs(60);
     server.done(Command::BeginDeliveries(vec![row], None)).await;
-    server.done(report(SendOutcome::Delivered)).await;
+    server.done(report(SendResult::Delivered)).await;
     let delivered = "2026-11-20T10:01:00+00:00";
     assert_eq!(health().await, [json!("ok"), Value::Null, Value::Null, json!(delivered), json!(0)]);
     let disable = || Command::DisableChannel { channel, reason: "it answered 410".into() };
     server.done(disable()).await;
     assert_eq!(health().await[..2], [json!("disabled"), json!("it answered 410")]);
-    assert_eq!(server.own("PUT", &address, r#"{"name": "x"}"#).await.json()["status"], "disabled");
-    let enabled = server.own("POST", &format!("{address}/enable"), "").await;
+    assert_eq!(server.extension_api("PUT", &address, r#"{"name": "x"}"#).await.json()["status"], "disabled");
+    let enabled = server.extension_api("POST", &format!("{address}/enable"), "").await;
     assert_eq!((enabled.status, &enabled.json()["status"], &enabled.json()["last_delivered"]), (200, &json!("ok"), &json!(delivered)));
     // Other settings are another channel to whoever sends.
     server.done(disable()).await;
-    let changed = server.own("PUT", &address, r#"{"settings": {"down-url": "https://b.example/"}}"#).await.json();
+    let changed = server.extension_api("PUT", &address, r#"{"settings": {"down-url": "https://b.example/"}}"#).await.json();
     assert_eq!((&changed["status"], &changed["last_error"]), (&json!("untested"), &Value::Null), "nothing was sent with these");
-    server.done(Command::LogTest(Report::of_test(channel, SendOutcome::Failed("it answered 404".into()), 404))).await;
+    server.done(Command::RecordChannelTest(DeliveryReport::of_test(channel, SendResult::Failed("it answered 404".into()), 404))).await;
     assert_eq!(health().await[..2], [json!("test failed"), json!("it answered 404")]);
-    server.done(Command::LogTest(Report::of_test(channel, SendOutcome::Delivered, 200))).await;
+    server.done(Command::RecordChannelTest(DeliveryReport::of_test(channel, SendResult::Delivered, 200))).await;
     assert_eq!(health().await[..2], [json!("ok"), Value::Null]);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_test_is_answered_when_it_has_come_back() {
-    let server = Server::start().await;
-    let id = server.made(json!({ "kind": "ntfy", "settings": { "topic": "a" } })).await;
-    let group = server.made(json!({ "kind": "group", "settings": { "channels": id } })).await;
+    let server = TestServer::start().await;
+    let id = server.create_channel(json!({ "kind": "ntfy", "settings": { "topic": "a" } })).await;
+    let group = server.create_channel(json!({ "kind": "group", "settings": { "channels": id } })).await;
     let address = format!("/channels/{id}/test");
     // As many of the project as may wait already do.
-    let waiting: Vec<_> = (0..8).map(|_| server.handle.try_channel(server.stored(&id).id, false).unwrap()).collect();
-    assert_eq!(server.own("POST", &address, "").await.status, 503);
+    let waiting: Vec<_> = (0..8).map(|_| server.handle.request_channel_test(server.stored(&id).id, false).unwrap()).collect();
+    assert_eq!(server.extension_api("POST", &address, "").await.status, 503);
     drop(waiting);
-    while server.handle.next_trial().is_some() {}
+    while server.handle.next_channel_test().is_some() {}
     let ask = async |body: &str| {
-        let asked = server.own("POST", &address, body);
+        let asked = server.extension_api("POST", &address, body);
         let answered = async {
             // The bell may have rung for what waited before.
             let trial = loop {
-                match server.handle.next_trial() {
+                match server.handle.next_channel_test() {
                     Some(trial) => break trial,
-                    None => server.handle.something_to_send().await,
+                    None => server.handle.wait_for_outgoing().await,
                 }
             };
-            let failed = trial.up.then(|| "it answered 503".to_owned());
+            let failed = trial.is_up_message.then(|| "it answered 503".to_owned());
             trial
                 .reply
-                .send(Tried { took: Duration::from_millis(212), status: if trial.up { 503 } else { 0 }, failed, missed: None })
+                .send(ChannelTestResult {
+                    duration: Duration::from_millis(212),
+                    status: if trial.is_up_message { 503 } else { 0 },
+                    error: failed,
+                    missed: None,
+                })
                 .unwrap();
         };
         tokio::join!(asked, answered).0
@@ -313,61 +323,61 @@ async fn a_test_is_answered_when_it_has_come_back() {
     let failed = json!({ "delivered": false, "millis": 212, "status": 503, "error": "it answered 503" });
     assert_eq!(ask(r#"{"event": "up"}"#).await.json(), failed);
     for body in [r#"{"event": "closed"}"#, r#"{"event": true}"#] {
-        refused(&server.own("POST", &address, body).await, 400, "json validation error: event has unexpected value");
+        refused(&server.extension_api("POST", &address, body).await, 400, "json validation error: event has unexpected value");
     }
-    let answer = server.own("POST", &format!("/channels/{group}/test"), "").await;
+    let answer = server.extension_api("POST", &format!("/channels/{group}/test"), "").await;
     refused(&answer, 400, "nothing is sent to a group itself; test the channels in it");
-    assert_eq!(server.own("POST", &format!("/channels/{UNKNOWN}/test"), "").await.status, 404);
+    assert_eq!(server.extension_api("POST", &format!("/channels/{UNKNOWN}/test"), "").await.status, 404);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn channels_of_the_api_do_not_reach_the_server_itself() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (_stop, stopped) = watch::channel(false);
-    let config = notify::Config {
+    let config = notify::NotifierConfig {
         outbound: Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).unwrap(),
         zone: Timezone::utc(),
         host: "overdue.test".into(),
-        show: Box::new(|_| String::new()),
-        pages: None,
-        unsubscribe: None,
+        render_check: Box::new(|_| String::new()),
+        pages_url: None,
+        unsubscribe_links: None,
         heartbeat: None,
         last_round: Default::default(),
     };
     notify::start(server.handle.clone(), config, stopped).unwrap();
-    let receiver = Receiver::start([Act::status(202)]).await;
+    let receiver = Receiver::start([ResponseAction::status(202)]).await;
     let url = format!("http://{}/hook", receiver.address);
-    let operators = server.operators("webhook", &[("down-url", &url)]).await;
-    let answer = server.own("POST", &format!("/channels/{operators}/test"), "").await.json();
+    let operators = server.create_operator_channel("webhook", &[("down-url", &url)]).await;
+    let answer = server.extension_api("POST", &format!("/channels/{operators}/test"), "").await.json();
     assert_eq!((&answer["delivered"], &answer["status"], &answer["error"]), (&json!(true), &json!(202), &Value::Null), "{answer}");
-    let ours = server.made(json!({ "kind": "webhook", "settings": { "down-url": url } })).await;
-    let answer = server.own("POST", &format!("/channels/{ours}/test"), "").await.json();
+    let ours = server.create_channel(json!({ "kind": "webhook", "settings": { "down-url": url } })).await;
+    let answer = server.extension_api("POST", &format!("/channels/{ours}/test"), "").await.json();
     assert_eq!((&answer["delivered"], &answer["status"]), (&json!(false), &Value::Null), "{answer}");
     assert!(text(&answer, "error").contains("a loopback address"), "{answer}");
     // Changing what the operator has made takes its reach away.
     let body = json!({ "settings": { "down-url": format!("{url}/admin") } }).to_string();
-    assert_eq!(server.own("PUT", &format!("/channels/{operators}"), &body).await.status, 200);
-    assert_eq!(server.own("POST", &format!("/channels/{operators}/test"), "").await.json()["delivered"], false);
+    assert_eq!(server.extension_api("PUT", &format!("/channels/{operators}"), &body).await.status, 200);
+    assert_eq!(server.extension_api("POST", &format!("/channels/{operators}/test"), "").await.json()["delivered"], false);
     assert_eq!(receiver.seen().len(), 1);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn the_api_makes_no_more_channels_than_a_thousand() {
-    let server = Server::start().await;
-    let settings = ChannelSettings::parse(ChannelKind::named("ntfy").unwrap(), [("topic", "a")]).unwrap();
+    let server = TestServer::start().await;
+    let settings = ChannelSettings::parse(ChannelKind::from_name("ntfy").unwrap(), [("topic", "a")]).unwrap();
     let new = |operator| {
         let (uuid, name) = (server.handle.random().uuid(), ChannelName::parse("").unwrap());
-        let channel = NewChannel { uuid, project: server.main.id, name, settings: settings.clone(), operator };
+        let channel = NewChannel { uuid, project: server.main.id, name, settings: settings.clone(), is_by_operator: operator };
         server.handle.call(Command::CreateChannel(Box::new(channel)))
     };
     for call in (0..999).map(|_| new(false)).collect::<Vec<_>>() {
         call.await.unwrap().unwrap();
     }
     let body = r#"{"kind": "ntfy", "settings": {"topic": "a"}}"#;
-    assert_eq!(server.own("POST", "/channels", body).await.status, 201);
-    refused(&server.own("POST", "/channels", body).await, 403, "the project has too many channels, remove some");
+    assert_eq!(server.extension_api("POST", "/channels", body).await.status, 201);
+    refused(&server.extension_api("POST", "/channels", body).await, 403, "the project has too many channels, remove some");
     new(true).await.unwrap().unwrap();
     server.stop().await;
 }

@@ -1,31 +1,38 @@
 //! `/api/overdue/v1/deliveries`: what has become of what was to be told, page by page, of one's own project.
 
 use overdue::domain::ids::ChannelId;
-use overdue::engine::command::{Command, Report, SendOutcome};
+use overdue::engine::command::{Command, DeliveryReport, SendResult};
 use serde_json::{Value, json};
 
 use super::{path, refused, text};
-use crate::support::server::{Project, Server, project};
+use crate::support::server::{TestProject, TestServer, new_project};
 
-impl Server {
-    pub(crate) fn number_of(&self, project: &Project, uuid: &str) -> ChannelId {
+impl TestServer {
+    pub(crate) fn number_of(&self, project: &TestProject, uuid: &str) -> ChannelId {
         self.handle.with_state(|state| {
             state.project(project.id).unwrap().channels.values().find(|channel| channel.uuid.to_string() == uuid).unwrap().id
         })
     }
 
     /// Sends all that waits for a channel, with this result.
-    pub(crate) async fn sent(&self, channel: ChannelId, sent: SendOutcome, status: u16) {
-        let rows: Vec<_> = self.handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
+    pub(crate) async fn sent(&self, channel: ChannelId, sent: SendResult, status: u16) {
+        let rows: Vec<_> = self.handle.with_state(|state| state.outbox.rows_of_channel(channel).map(|row| row.number).collect());
         self.handle.call(Command::BeginDeliveries(rows.clone(), None)).await.unwrap().unwrap();
         self.clock.advance_secs(1);
-        let report =
-            Report { recipients: Default::default(), channel, sent_to: None, told_with: rows.first().copied(), rows, sent, status };
-        self.handle.call(Command::ReportDeliveries(vec![report])).await.unwrap().unwrap();
+        let report = DeliveryReport {
+            recipients: Default::default(),
+            channel,
+            sent_to: None,
+            merged_into: rows.first().copied(),
+            rows,
+            result: sent,
+            status,
+        };
+        self.handle.call(Command::RecordDeliveryReports(vec![report])).await.unwrap().unwrap();
     }
 
     async fn deliveries(&self, path: &str) -> Vec<Value> {
-        let answer = self.own("GET", path, "").await;
+        let answer = self.extension_api("GET", path, "").await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer.json()["deliveries"].as_array().unwrap().clone()
     }
@@ -33,23 +40,28 @@ impl Server {
 
 #[tokio::test]
 async fn deliveries_are_listed_newest_first_in_pages() {
-    let server = Server::start().await;
-    let other = project(&server.handle, "other").await;
+    let server = TestServer::start().await;
+    let other = new_project(&server.handle, "other").await;
     let (mail, spare) = (server.channel(&server.main, "mail").await, server.channel(&server.main, "spare").await);
     let foreign = server.channel(&other, "foreign").await;
     let [ours, second] = [&mail, &spare].map(|uuid| server.number_of(&server.main, uuid));
     let theirs = server.number_of(&other, &foreign);
-    let check = server.check(json!({ "channels": mail })).await;
-    let twin = server.check(json!({ "channels": mail })).await;
-    let answer = server.keyed(&other.rw, "POST", "/api/v3/checks/", r#"{"channels": "*"}"#).await.json();
+    let check = server.create_check(json!({ "channels": mail })).await;
+    let twin = server.create_check(json!({ "channels": mail })).await;
+    let answer = server.keyed(&other.read_write_key, "POST", "/api/v3/checks/", r#"{"channels": "*"}"#).await.json();
     for one in [&check, &twin, &answer] {
         server.ping(one, "/fail").await;
     }
-    server.sent(ours, SendOutcome::Delivered, 250).await;
-    server.sent(theirs, SendOutcome::Failed("it never answered".into()), 0).await;
+    server.sent(ours, SendResult::Delivered, 250).await;
+    server.sent(theirs, SendResult::Failed("it never answered".into()), 0).await;
     server.ping(&check, "").await;
-    server.sent(ours, SendOutcome::Failed("it answered \"550\"".into()), 550).await;
-    server.handle.call(Command::LogTest(Report::of_test(second, SendOutcome::Failed("no".into()), 0))).await.unwrap().unwrap();
+    server.sent(ours, SendResult::Failed("it answered \"550\"".into()), 550).await;
+    server
+        .handle
+        .call(Command::RecordChannelTest(DeliveryReport::of_test(second, SendResult::Failed("no".into()), 0)))
+        .await
+        .unwrap()
+        .unwrap();
 
     let all = server.deliveries("/deliveries").await;
     let numbers: Vec<_> = all.iter().map(|delivery| delivery["number"].as_u64().unwrap()).collect();
@@ -95,12 +107,12 @@ async fn deliveries_are_listed_newest_first_in_pages() {
     ] {
         assert_eq!(found(path.clone()).await, places, "{path}");
     }
-    let theirs = server.keyed(&other.rw, "GET", "/api/overdue/v1/deliveries", "").await.json();
+    let theirs = server.keyed(&other.read_write_key, "GET", "/api/overdue/v1/deliveries", "").await.json();
     assert_eq!(theirs["deliveries"].as_array().unwrap().len(), 1);
     assert_eq!(theirs["deliveries"][0]["error"], "it never answered");
 
     // What is gone is no longer named. What belonged to nothing that is left is nobody's.
-    assert_eq!(server.own("DELETE", &format!("/channels/{mail}"), "").await.status, 200);
+    assert_eq!(server.extension_api("DELETE", &format!("/channels/{mail}"), "").await.status, 200);
     assert_eq!(server.api("DELETE", &path(&twin, ""), "").await.status, 200);
     let rest = server.deliveries("/deliveries").await;
     let named: Vec<_> = rest.iter().map(|one| (one["number"].clone(), one["channel"].clone(), one["check"].clone())).collect();
@@ -115,7 +127,7 @@ async fn deliveries_are_listed_newest_first_in_pages() {
 
 #[tokio::test]
 async fn queries_are_read_strictly() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for (query, message) in [
         ("limit=0", "limit is not a whole number from 1 to 500"),
         ("limit=501", "limit is not a whole number from 1 to 500"),
@@ -128,8 +140,8 @@ async fn queries_are_read_strictly() {
         ("outcome=", "outcome is none of delivered, failed, superseded, skipped"),
         ("outcome=Failed", "outcome is none of delivered, failed, superseded, skipped"),
     ] {
-        refused(&server.own("GET", &format!("/deliveries?{query}"), "").await, 400, message);
+        refused(&server.extension_api("GET", &format!("/deliveries?{query}"), "").await, 400, message);
     }
-    assert_eq!(server.own("GET", "/deliveries", "").await.json(), json!({ "deliveries": [] }));
+    assert_eq!(server.extension_api("GET", "/deliveries", "").await.json(), json!({ "deliveries": [] }));
     server.stop().await;
 }

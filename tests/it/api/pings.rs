@@ -4,12 +4,12 @@ use overdue::engine::command::Command;
 use serde_json::{Value, json};
 
 use super::{path, refused, text};
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 
 #[tokio::test]
 async fn the_log_has_every_member_newest_first() {
-    let server = Server::start().await;
-    let check = server.check(json!({})).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({})).await;
     let ping = format!("/ping/{}", text(&check, "uuid"));
     let rid = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
     server.send("GET", &format!("{ping}/start?rid={rid}"), &[], b"").await;
@@ -24,7 +24,7 @@ async fn the_log_has_every_member_newest_first() {
           "method": "GET", "ua": "", "rid": rid, "body_url": null },
     ] });
     assert_eq!((answer.status, answer.json()), (200, wanted));
-    let older = server.keyed(&server.main.rw, "GET", &format!("/api/v1{}", path(&check, "/pings/")), "").await.json();
+    let older = server.keyed(&server.main.read_write_key, "GET", &format!("/api/v1{}", path(&check, "/pings/")), "").await.json();
     assert_eq!(older["pings"][0]["body_url"], body_url.replace("/v3/", "/v1/"));
     server.stop().await;
 }
@@ -35,10 +35,10 @@ fn numbers(list: &Value) -> Vec<u64> {
 
 #[tokio::test]
 async fn the_newest_are_listed_up_to_the_limit() {
-    let server = Server::start().await;
-    let check = server.check(json!({})).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({})).await;
     assert_eq!(server.api("GET", &path(&check, "/pings/"), "").await.json(), json!({ "pings": [] }));
-    let limit = |limit| Command::SetProject { project: server.main.id, name: None, check_limit: None, ping_log_limit: Some(limit) };
+    let limit = |limit| Command::UpdateProject { project: server.main.id, name: None, check_limit: None, ping_log_limit: Some(limit) };
     server.handle.call(limit(5000)).await.unwrap().unwrap();
     for _ in 0..1003 {
         server.ping(&check, "").await;
@@ -53,10 +53,10 @@ async fn the_newest_are_listed_up_to_the_limit() {
 
 #[tokio::test]
 async fn bodies_come_back_as_they_were() {
-    let server = Server::start().await;
-    let check = server.check(json!({})).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({})).await;
     let ping = format!("/ping/{}", text(&check, "uuid"));
-    let limit = Command::SetProject { project: server.main.id, name: None, check_limit: None, ping_log_limit: Some(3) };
+    let limit = Command::UpdateProject { project: server.main.id, name: None, check_limit: None, ping_log_limit: Some(3) };
     server.handle.call(limit).await.unwrap().unwrap();
     for body in [b"beyond".as_slice(), b"\0\xff\r\n<script>", b"", &[b'x'; 1001]] {
         server.send("POST", &ping, &[], body).await;

@@ -4,15 +4,15 @@ use serde_json::json;
 
 use super::{path, refused};
 use crate::support::disk::Disk;
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 
 const UNAVAILABLE: &str = "the service cannot do this at the moment, try again later";
 
 #[tokio::test]
 async fn what_cannot_be_written_or_read_is_unavailable_until_the_disk_heals() {
     let disk = Disk::default();
-    let server = Server::start_on(disk.medium(), |_| {}).await;
-    let check = server.check(json!({ "name": "kept" })).await;
+    let server = TestServer::start_on(disk.medium(), |_| {}).await;
+    let check = server.create_check(json!({ "name": "kept" })).await;
     server.ping(&check, "").await;
     assert_eq!(server.api("GET", "/status/", "").await.status, 200);
     disk.power_off();
@@ -46,8 +46,8 @@ async fn what_cannot_be_written_or_read_is_unavailable_until_the_disk_heals() {
 #[tokio::test]
 async fn a_tag_does_not_outlive_the_reading_of_the_file_that_it_counts_from() {
     let disk = Disk::default();
-    let server = Server::start_on(disk.medium(), |_| {}).await;
-    let check = server.check(json!({ "name": "a" })).await;
+    let server = TestServer::start_on(disk.medium(), |_| {}).await;
+    let check = server.create_check(json!({ "name": "a" })).await;
     let list = server.api("GET", "/checks/", "").await;
     let (tag, version) = (list.header("ETag").unwrap().to_owned(), server.changes());
     disk.power_off();
@@ -65,7 +65,7 @@ async fn a_tag_does_not_outlive_the_reading_of_the_file_that_it_counts_from() {
         assert_eq!(server.api("POST", &path(&check, ""), &body).await.status, 200);
     }
     assert_eq!(server.changes(), version);
-    let headers = [("X-Api-Key", server.main.rw.as_str()), ("If-None-Match", tag.as_str())];
+    let headers = [("X-Api-Key", server.main.read_write_key.as_str()), ("If-None-Match", tag.as_str())];
     assert_eq!(server.send("GET", "/api/v3/checks/", &headers, b"").await.status, 200);
     server.stop().await;
 }

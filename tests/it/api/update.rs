@@ -1,18 +1,18 @@
 //! `POST /checks/<uuid>`: what is named changes, all at once or not at all.
 
-use overdue::domain::edit::Edit;
+use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::text::{Description, Tags};
-use overdue::engine::command::{CheckNames, Command, CreateCheck};
+use overdue::engine::command::{CheckUuids, Command, CreateCheckRequest};
 use serde_json::json;
 
 use super::{UNKNOWN, path, refused, text};
-use crate::support::server::{Server, project};
+use crate::support::server::{TestServer, new_project};
 
 #[tokio::test]
 async fn what_is_not_named_stays() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let check = server
-        .check(json!({ "name": "a", "slug": "s", "tags": "t", "desc": "d", "timeout": 60, "grace": 61, "success_kw": "k",
+        .create_check(json!({ "name": "a", "slug": "s", "tags": "t", "desc": "d", "timeout": 60, "grace": 61, "success_kw": "k",
             "manual_resume": true, "methods": "POST", "filter_body": true }))
         .await;
     for body in ["", "{}", r#"{"unknown": 1}"#, r#"{"unique": ["name"]}"#] {
@@ -30,11 +30,11 @@ async fn what_is_not_named_stays() {
 
 #[tokio::test]
 async fn what_is_stored_over_the_limits_stays() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (tags, desc) = ("t ".repeat(300), "d".repeat(20_000));
-    let edit = Edit { tags: Some(Tags::stored(&tags)), desc: Some(Description::stored(&desc)), ..Edit::default() };
-    let names = CheckNames { uuid: server.handle.random().uuid(), badge: server.handle.random().uuid() };
-    let create = CreateCheck { project: server.main.id, edit, unique: Vec::new(), names };
+    let edit = CheckEdit { tags: Some(Tags::from_stored(&tags)), desc: Some(Description::from_stored(&desc)), ..CheckEdit::default() };
+    let names = CheckUuids { uuid: server.handle.random().uuid(), badge: server.handle.random().uuid() };
+    let create = CreateCheckRequest { project: server.main.id, edit, unique: Vec::new(), uuids: names };
     server.handle.call(Command::CreateCheck(Box::new(create))).await.unwrap().unwrap();
     let check = server.api("GET", "/checks/", "").await.json()["checks"][0].clone();
     assert_eq!((text(&check, "tags"), text(&check, "desc")), (&*tags, &*desc));
@@ -53,8 +53,8 @@ async fn what_is_stored_over_the_limits_stays() {
 
 #[tokio::test]
 async fn one_bad_field_refuses_all() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "name": "a" })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "name": "a" })).await;
     let before = server.changes();
     for (body, message) in [
         (json!({ "name": "b", "tz": "x" }), "json validation error: tz is not a valid timezone"),
@@ -71,8 +71,8 @@ async fn one_bad_field_refuses_all() {
 
 #[tokio::test]
 async fn kind_follows_what_was_set_last() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "tz": "Europe/Riga", "timeout": 120 })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "tz": "Europe/Riga", "timeout": 120 })).await;
     let update = |body: serde_json::Value| {
         let path = path(&check, "");
         let server = &server;
@@ -92,8 +92,8 @@ async fn kind_follows_what_was_set_last() {
 
 #[tokio::test]
 async fn old_names_look_at_both_lists() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "subject_fail": "BAD" })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "subject_fail": "BAD" })).await;
     let mut seen = Vec::new();
     for body in [json!({ "subject": "" }), json!({ "subject_fail": "" }), json!({ "subject": "OK" }), json!({ "failure_kw": "x" })] {
         let check = server.api("POST", &path(&check, ""), &body.to_string()).await.json();
@@ -110,8 +110,8 @@ async fn old_names_look_at_both_lists() {
 
 #[tokio::test]
 async fn periods_take_effect_at_once_but_never_lift_what_is_down() {
-    let server = Server::start().await;
-    let check = server.check(json!({ "timeout": 60, "grace": 60 })).await;
+    let server = TestServer::start().await;
+    let check = server.create_check(json!({ "timeout": 60, "grace": 60 })).await;
     server.ping(&check, "").await;
     server.clock.advance_secs(90);
     assert_eq!(server.now(&check).await["status"], "grace");
@@ -125,9 +125,9 @@ async fn periods_take_effect_at_once_but_never_lift_what_is_down() {
 
 #[tokio::test]
 async fn only_checks_of_the_project_are_found() {
-    let server = Server::start().await;
-    let other = project(&server.handle, "other").await;
-    let foreign = server.keyed(&other.rw, "POST", "/api/v3/checks/", "").await.json();
+    let server = TestServer::start().await;
+    let other = new_project(&server.handle, "other").await;
+    let foreign = server.keyed(&other.read_write_key, "POST", "/api/v3/checks/", "").await.json();
     for (method, rest) in [
         ("GET", ""),
         ("POST", ""),
@@ -141,6 +141,6 @@ async fn only_checks_of_the_project_are_found() {
         refused(&server.api(method, &path(&foreign, rest), "").await, 403, "access denied");
         refused(&server.api(method, &format!("/checks/{UNKNOWN}{rest}"), "").await, 404, "not found");
     }
-    assert_eq!(server.keyed(&other.rw, "GET", "/api/v3/checks/", "").await.json()["checks"][0]["status"], "new");
+    assert_eq!(server.keyed(&other.read_write_key, "GET", "/api/v3/checks/", "").await.json()["checks"][0]["status"], "new");
     server.stop().await;
 }

@@ -1,18 +1,18 @@
 //! `unique`: an existing check is updated in place of a creation.
 
-use overdue::domain::edit::Edit;
+use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::text::{Description, Slug, Tags};
-use overdue::engine::command::{CheckNames, Command, CreateCheck};
+use overdue::engine::command::{CheckUuids, Command, CreateCheckRequest};
 use serde_json::json;
 
 use super::{refused, text};
-use crate::support::server::{Server, project};
+use crate::support::server::{TestServer, new_project};
 
 #[tokio::test]
 async fn all_listed_fields_have_to_agree() {
-    let server = Server::start().await;
-    let first = server.check(json!({ "name": "a", "slug": "s", "tags": "x y", "timeout": 60, "grace": 61 })).await;
-    let second = server.check(json!({ "name": "a", "slug": "other", "desc": "kept" })).await;
+    let server = TestServer::start().await;
+    let first = server.create_check(json!({ "name": "a", "slug": "s", "tags": "x y", "timeout": 60, "grace": 61 })).await;
+    let second = server.create_check(json!({ "name": "a", "slug": "other", "desc": "kept" })).await;
     for (body, found) in [
         (json!({ "name": "a", "unique": ["name"] }), Some(&first)),
         (json!({ "name": "a", "unique": ["name", "name"] }), Some(&first)),
@@ -46,10 +46,12 @@ async fn all_listed_fields_have_to_agree() {
 
 #[tokio::test]
 async fn other_projects_are_not_looked_at() {
-    let server = Server::start().await;
-    let other = project(&server.handle, "other").await;
+    let server = TestServer::start().await;
+    let other = new_project(&server.handle, "other").await;
     let body = r#"{"name": "a", "unique": ["name"]}"#;
-    for (key, status) in [(&other.rw, 201), (&server.main.rw, 201), (&other.rw, 200), (&server.main.rw, 200)] {
+    for (key, status) in
+        [(&other.read_write_key, 201), (&server.main.read_write_key, 201), (&other.read_write_key, 200), (&server.main.read_write_key, 200)]
+    {
         assert_eq!(server.keyed(key, "POST", "/api/v3/checks/", body).await.status, status);
     }
     server.stop().await;
@@ -57,7 +59,7 @@ async fn other_projects_are_not_looked_at() {
 
 #[tokio::test]
 async fn requests_at_the_same_time_make_one_check() {
-    let server = std::sync::Arc::new(Server::start().await);
+    let server = std::sync::Arc::new(TestServer::start().await);
     let requests: Vec<_> = (0..20)
         .map(|_| {
             let server = std::sync::Arc::clone(&server);
@@ -73,12 +75,16 @@ async fn requests_at_the_same_time_make_one_check() {
 
 #[tokio::test]
 async fn what_is_stored_over_the_limits_may_be_sent_again() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (tags, desc) = ("t ".repeat(300), "d".repeat(20_000));
-    let edit =
-        Edit { slug: Slug::parse("s").ok(), tags: Some(Tags::stored(&tags)), desc: Some(Description::stored(&desc)), ..Edit::default() };
-    let names = CheckNames { uuid: server.handle.random().uuid(), badge: server.handle.random().uuid() };
-    let create = CreateCheck { project: server.main.id, edit, unique: Vec::new(), names };
+    let edit = CheckEdit {
+        slug: Slug::parse("s").ok(),
+        tags: Some(Tags::from_stored(&tags)),
+        desc: Some(Description::from_stored(&desc)),
+        ..CheckEdit::default()
+    };
+    let names = CheckUuids { uuid: server.handle.random().uuid(), badge: server.handle.random().uuid() };
+    let create = CreateCheckRequest { project: server.main.id, edit, unique: Vec::new(), uuids: names };
     server.handle.call(Command::CreateCheck(Box::new(create))).await.unwrap().unwrap();
     let long = |field: &str| Some(format!("json validation error: {field} is too long"));
     for (body, refusal) in [

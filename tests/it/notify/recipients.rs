@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 
 use overdue::domain::alert::DeliveryProof;
-use overdue::domain::channel::{GivenSettings, Maker};
+use overdue::domain::channel::{SettingsAuthor, SettingsUpdate};
 use overdue::manage::channel::ChannelStatus;
 
 use super::*;
 
 const TO: &str = "ann@example.org,bob@example.org,eve@example.org";
 
-async fn site(replies: &[(&'static str, &'static str, usize)]) -> (Site, MailReceiver) {
-    let server = MailReceiver::start(MailScript { replies: replies.to_vec(), ..MailScript::default() }).await;
+async fn site(replies: &[(&'static str, &'static str, usize)]) -> (NotifierFixture, RecordingMailServer) {
+    let server = RecordingMailServer::start(MailScript { replies: replies.to_vec(), ..MailScript::default() }).await;
     let address = server.address;
-    let site = Site::start_on(Medium::memory(), Moment::from_secs(1_800_000_000), |config| {
+    let site = NotifierFixture::start_on(Medium::memory(), Timestamp::from_secs(1_800_000_000), |config| {
         let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
-        config.relay = Some(Relay::new(MailServer::parse(&format!("smtp+plain://{address}")).unwrap(), None, from).unwrap());
+        config.relay = Some(MailRelay::new(MailServer::parse(&format!("smtp+plain://{address}")).unwrap(), None, from).unwrap());
     });
-    site.done(create_project(&Random::seeded(2), "Home", 100)).await;
+    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
     (site, server)
 }
 
 /// The values of a header in the mails that were taken, by recipient, in order.
-fn headers(server: &MailReceiver, name: &str) -> BTreeMap<String, Vec<String>> {
+fn headers(server: &RecordingMailServer, name: &str) -> BTreeMap<String, Vec<String>> {
     let (mut to, mut found, mut is_body) = (String::new(), BTreeMap::<_, Vec<_>>::new(), false);
-    for line in server.seen() {
+    for line in server.received_lines() {
         if let Some(address) = line.strip_prefix("RCPT TO:<") {
             to = address.trim_end_matches('>').to_owned();
         }
@@ -40,18 +40,18 @@ fn headers(server: &MailReceiver, name: &str) -> BTreeMap<String, Vec<String>> {
 async fn a_recipient_that_is_refused_for_a_while_is_tried_again_alone() {
     let (site, server) =
         site(&[("RCPT TO:<bob", "450 greylisted, come back later", 1), ("RCPT TO:<eve", "550 no such user", usize::MAX)]).await;
-    let channel = site.channel("email", &[("to", TO)]).await;
-    site.check(7, "backup").await;
-    site.ping(7, Kind::Fail, "").await;
-    site.until(|| server.count("RCPT TO:<eve") == 1).await;
+    let channel = site.create_channel("email", &[("to", TO)]).await;
+    site.create_check(7, "backup").await;
+    site.ping(7, PingKind::Fail, "").await;
+    site.wait_until(|| server.count("RCPT TO:<eve") == 1).await;
     // The other one goes on meanwhile.
-    site.until(|| server.count("DATA") == 1).await;
-    let row = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.begun)));
-    site.until(|| row() == Some((1, None))).await;
+    site.wait_until(|| server.count("DATA") == 1).await;
+    let row = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.attempt_started)));
+    site.wait_until(|| row() == Some((1, None))).await;
     assert!(site.channel_now(channel).health.failing.is_none(), "it is not the channel that fails");
     site.clock.advance_secs(10);
     let delivery = site.deliveries(1).await.remove(0);
-    assert_eq!(delivery.outcome, DeliveryOutcome::Delivered);
+    assert_eq!(delivery.result, DeliveryResult::Delivered);
     assert_eq!(&*delivery.reason, "not taken for eve@example.org: the mail server said 550: no such user");
     let tries = ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
     assert_eq!((tries, server.count("DATA")), ([1, 2, 1], 2));
@@ -62,10 +62,14 @@ async fn a_recipient_that_is_refused_for_a_while_is_tried_again_alone() {
         assert_eq!(links[name], [format!("<https://overdue.test/unsubscribe/{name}>")]);
     }
     assert_ne!(ids["ann@example.org"], ids["bob@example.org"]);
-    assert!(server.count("RCPT") == 4 && !server.seen().iter().any(|line| line.contains("This may be a repeat")), "{:?}", server.seen());
+    assert!(
+        server.count("RCPT") == 4 && !server.received_lines().iter().any(|line| line.contains("This may be a repeat")),
+        "{:?}",
+        server.received_lines()
+    );
     site.clock.advance_secs(60);
-    site.ping(7, Kind::Success, "").await;
-    site.until(|| server.count("DATA") == 4).await;
+    site.ping(7, PingKind::Success, "").await;
+    site.wait_until(|| server.count("DATA") == 4).await;
     let answers = headers(&server, "In-Reply-To:");
     assert_eq!([&answers["ann@example.org"], &answers["bob@example.org"]], [&ids["ann@example.org"], &ids["bob@example.org"]]);
 }
@@ -73,71 +77,71 @@ async fn a_recipient_that_is_refused_for_a_while_is_tried_again_alone() {
 #[tokio::test]
 async fn a_refusal_that_comes_before_the_recipient_is_not_about_the_recipient() {
     let (site, server) = site(&[("RCPT TO:<bob", "450 later", 1), ("RCPT TO:<eve", "450 later", 1)]).await;
-    site.channel("email", &[("to", TO)]).await;
-    site.check(7, "backup").await;
-    site.ping(7, Kind::Fail, "").await;
-    let attempts = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.begun)));
-    site.until(|| attempts() == Some((1, None))).await;
+    site.create_channel("email", &[("to", TO)]).await;
+    site.create_check(7, "backup").await;
+    site.ping(7, PingKind::Fail, "").await;
+    let attempts = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.attempt_started)));
+    site.wait_until(|| attempts() == Some((1, None))).await;
     server.reply_once("MAIL FROM", "550 quota exceeded");
     site.clock.advance_secs(10);
-    site.until(|| attempts() == Some((2, None))).await;
+    site.wait_until(|| attempts() == Some((2, None))).await;
     site.clock.advance_secs(60);
     let delivery = site.deliveries(1).await.remove(0);
-    assert_eq!((delivery.outcome, &*delivery.reason), (DeliveryOutcome::Delivered, ""));
+    assert_eq!((delivery.result, &*delivery.reason), (DeliveryResult::Delivered, ""));
     assert_eq!((server.count("RCPT TO:<ann"), server.count("DATA")), (1, 3));
 }
 
 #[tokio::test]
 async fn the_last_recipient_gets_nothing_twice() {
     let (site, server) = site(&[("RCPT TO:<bob", "450 later", usize::MAX), ("RCPT TO:<eve", "450 later", usize::MAX)]).await;
-    let channel = site.channel("email", &[("to", TO)]).await;
-    site.check(7, "backup").await;
-    site.ping(7, Kind::Fail, "").await;
-    let attempts = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.begun)));
-    site.until(|| attempts() == Some((1, None))).await;
+    let channel = site.create_channel("email", &[("to", TO)]).await;
+    site.create_check(7, "backup").await;
+    site.ping(7, PingKind::Fail, "").await;
+    let attempts = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.attempt_started)));
+    site.wait_until(|| attempts() == Some((1, None))).await;
     for name in ["bob", "eve"] {
-        site.done(Command::Unsubscribe { channel, recipient: format!("{name}@example.org").into() }).await;
+        site.execute(Command::Unsubscribe { channel, recipient: format!("{name}@example.org").into() }).await;
     }
     site.clock.advance_secs(10);
-    assert_eq!(site.deliveries(1).await.remove(0).outcome, DeliveryOutcome::Delivered);
+    assert_eq!(site.deliveries(1).await.remove(0).result, DeliveryResult::Delivered);
     assert_eq!(server.count("RCPT TO:<ann"), 1);
 }
 
 #[tokio::test]
 async fn a_test_names_each_recipient_that_was_refused() {
     let (site, _server) = site(&[("RCPT TO:<eve", "550 no such user", usize::MAX), ("RCPT TO:<bob", "452 full", 1)]).await;
-    let channel = site.channel("email", &[("to", TO)]).await;
-    let Tried { failed, missed, .. } = site.handle.try_channel(channel, false).unwrap().await.unwrap();
+    let channel = site.create_channel("email", &[("to", TO)]).await;
+    let ChannelTestResult { error, missed, .. } = site.handle.request_channel_test(channel, false).unwrap().await.unwrap();
     let refused = "delivered to 1 of 3; not taken for bob@example.org: the mail server said 452: full; \
                    eve@example.org: the mail server said 550: no such user";
-    assert_eq!((failed, missed.as_deref()), (None, Some(refused)));
+    assert_eq!((error, missed.as_deref()), (None, Some(refused)));
     let delivery = site.deliveries(1).await.remove(0);
-    assert_eq!((delivery.outcome, &*delivery.reason), (DeliveryOutcome::Delivered, refused));
+    assert_eq!((delivery.result, &*delivery.reason), (DeliveryResult::Delivered, refused));
     // Only what is refused for good is kept.
     let health = site.channel_now(channel).health.clone();
-    assert_eq!((health.proof, refused_of(&site, channel)), (DeliveryProof::Arrived, vec!["eve@example.org".to_owned()]));
-    site.done(Command::Unsubscribe { channel, recipient: "ann@example.org".into() }).await;
-    site.done(Command::Unsubscribe { channel, recipient: "bob@example.org".into() }).await;
-    let Tried { failed, missed, .. } = site.handle.try_channel(channel, false).unwrap().await.unwrap();
-    assert_eq!((failed.as_deref(), missed), (Some("the mail server said 550: no such user"), None));
+    assert_eq!((health.proof, refused_of(&site, channel)), (DeliveryProof::Delivered, vec!["eve@example.org".to_owned()]));
+    site.execute(Command::Unsubscribe { channel, recipient: "ann@example.org".into() }).await;
+    site.execute(Command::Unsubscribe { channel, recipient: "bob@example.org".into() }).await;
+    let ChannelTestResult { error, missed, .. } = site.handle.request_channel_test(channel, false).unwrap().await.unwrap();
+    assert_eq!((error.as_deref(), missed), (Some("the mail server said 550: no such user"), None));
 }
 
 /// The recipients that are refused.
-fn refused_of(site: &Site, channel: ChannelId) -> Vec<String> {
+fn refused_of(site: &NotifierFixture, channel: ChannelId) -> Vec<String> {
     site.channel_now(channel).health.refused.iter().map(|refused| refused.address.to_string()).collect()
 }
 
 #[tokio::test]
 async fn a_recipient_that_is_refused_is_shown_told_after_an_hour_and_not_sent_the_end() {
     let (site, server) = site(&[("RCPT TO:<eve", "550 no such user", 1)]).await;
-    let phone = Receiver::start([Act::status(200)]).await;
-    let channel = site.channel("email", &[("to", TO)]).await;
-    site.channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on"), ("send", "up"), ("every", "on")]).await;
-    site.check(7, "backup").await;
+    let phone = Receiver::start([ResponseAction::status(200)]).await;
+    let channel = site.create_channel("email", &[("to", TO)]).await;
+    site.create_channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on"), ("send", "up"), ("every", "on")]).await;
+    site.create_check(7, "backup").await;
     let tries = || ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
-    site.ping(7, Kind::Fail, "").await;
-    site.until(|| refused_of(&site, channel) == ["eve@example.org"]).await;
-    let shown = site.handle.with_state(|state| ChannelStatus::of(state, state.channel(channel).unwrap(), None));
+    site.ping(7, PingKind::Fail, "").await;
+    site.wait_until(|| refused_of(&site, channel) == ["eve@example.org"]).await;
+    let shown = site.handle.with_state(|state| ChannelStatus::compute(state, state.channel(channel).unwrap(), None));
     assert_eq!(shown, ChannelStatus::Ok);
     assert_eq!(tries(), [1, 1, 1]);
     // A look finds it, and one an hour later that it has lasted.
@@ -151,37 +155,37 @@ async fn a_recipient_that_is_refused_is_shown_told_after_an_hour_and_not_sent_th
     // Notices repeat no text of a receiver.
     assert!(message["message"].as_str().unwrap().contains(text), "{message}");
     // She was not told that it was down, so she is not told that it is up.
-    site.ping(7, Kind::Success, "").await;
-    site.until(|| tries() == [2, 2, 1]).await;
+    site.ping(7, PingKind::Success, "").await;
+    site.wait_until(|| tries() == [2, 2, 1]).await;
     phone.wait_for(2).await;
     assert_eq!(refused_of(&site, channel), ["eve@example.org"]);
     // The next downtime is tried, and its end is sent to all who took it.
     site.clock.advance_secs(60);
-    site.ping(7, Kind::Fail, "").await;
-    site.until(|| refused_of(&site, channel).is_empty()).await;
+    site.ping(7, PingKind::Fail, "").await;
+    site.wait_until(|| refused_of(&site, channel).is_empty()).await;
     assert_eq!(tries(), [3, 3, 2]);
     site.clock.advance_secs(60);
-    site.ping(7, Kind::Success, "").await;
-    site.until(|| tries() == [4, 4, 3]).await;
+    site.ping(7, PingKind::Success, "").await;
+    site.wait_until(|| tries() == [4, 4, 3]).await;
 }
 
 #[tokio::test]
 async fn a_recipient_that_is_refused_after_the_alert_is_sent_its_end() {
     let (site, server) = site(&[]).await;
-    let channel = site.channel("email", &[("to", TO)]).await;
+    let channel = site.create_channel("email", &[("to", TO)]).await;
     for (uuid, name) in [(7, "backup"), (8, "dump")] {
-        site.check(uuid, name).await;
+        site.create_check(uuid, name).await;
     }
     let tries = || server.count("RCPT TO:<eve");
-    site.ping(7, Kind::Fail, "").await;
+    site.ping(7, PingKind::Fail, "").await;
     site.deliveries(1).await;
     site.clock.advance_secs(60);
     server.reply_once("RCPT TO:<eve", "550 mailbox full");
-    site.ping(8, Kind::Fail, "").await;
+    site.ping(8, PingKind::Fail, "").await;
     site.deliveries(2).await;
     assert_eq!((refused_of(&site, channel), tries()), (vec!["eve@example.org".to_owned()], 2));
     site.clock.advance_secs(60);
-    site.ping(7, Kind::Success, "").await;
+    site.ping(7, PingKind::Success, "").await;
     site.deliveries(3).await;
     assert_eq!((refused_of(&site, channel), tries()), (vec![], 3));
 }
@@ -189,18 +193,18 @@ async fn a_recipient_that_is_refused_after_the_alert_is_sent_its_end() {
 #[tokio::test]
 async fn whoever_has_unsubscribed_gets_nothing_and_the_others_go_on() {
     let (site, server) = site(&[]).await;
-    let channel = site.channel("email", &[("to", TO)]).await;
+    let channel = site.create_channel("email", &[("to", TO)]).await;
     let unsubscribe = async |name: &str| {
-        site.done(Command::Unsubscribe { channel, recipient: format!("{name}@example.org").into() }).await;
+        site.execute(Command::Unsubscribe { channel, recipient: format!("{name}@example.org").into() }).await;
     };
     unsubscribe("ann").await;
-    site.check(7, "backup").await;
-    site.ping(7, Kind::Fail, "").await;
+    site.create_check(7, "backup").await;
+    site.ping(7, PingKind::Fail, "").await;
     site.deliveries(1).await;
     assert_eq!(["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}"))), [0, 1, 1]);
     // The list is given anew: whoever has unsubscribed stays so.
-    let given = GivenSettings::beside_others(vec![("to".into(), format!("{TO},kim@example.org"))]);
-    site.done(Command::SetChannel { channel, name: None, settings: Some(given), maker: Maker::Operator }).await;
+    let given = SettingsUpdate::merge(vec![("to".into(), format!("{TO},kim@example.org"))]);
+    site.execute(Command::UpdateChannel { channel, name: None, settings: Some(given), maker: SettingsAuthor::Operator }).await;
     assert_eq!(site.channel_now(channel).health.unsubscribed, ["ann@example.org".into()]);
     unsubscribe("bob").await;
     unsubscribe("eve").await;
@@ -208,38 +212,38 @@ async fn whoever_has_unsubscribed_gets_nothing_and_the_others_go_on() {
     unsubscribe("kim").await;
     let health = site.channel_now(channel).health.clone();
     assert_eq!(health.disabled.map(|(_, reason)| reason).as_deref(), Some("every recipient has unsubscribed"));
-    site.done(Command::EnableChannel(channel)).await;
+    site.execute(Command::EnableChannel(channel)).await;
     assert_eq!(site.channel_now(channel).health.unsubscribed, Vec::<Box<str>>::new());
 }
 
 #[tokio::test]
 async fn a_start_knows_which_recipients_have_taken_a_mail() {
     let replies = [("RCPT TO:<bob", "450 greylisted, come back later", 1), ("RCPT TO:<eve", "550 no such user", usize::MAX)];
-    let server = MailReceiver::start(MailScript { replies: replies.to_vec(), ..MailScript::default() }).await;
+    let server = RecordingMailServer::start(MailScript { replies: replies.to_vec(), ..MailScript::default() }).await;
     let start = |medium, at: i64| {
-        Site::start_on(medium, Moment::from_secs(at), |config| {
+        NotifierFixture::start_on(medium, Timestamp::from_secs(at), |config| {
             let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
             let relay = MailServer::parse(&format!("smtp+plain://{}", server.address)).unwrap();
-            config.relay = Some(Relay::new(relay, None, from).unwrap());
+            config.relay = Some(MailRelay::new(relay, None, from).unwrap());
         })
     };
     let disk = Disk::default();
     let site = start(disk.medium(), 1_800_000_000);
-    site.done(create_project(&Random::seeded(2), "Home", 100)).await;
-    site.channel("email", &[("to", TO)]).await;
-    site.check(7, "backup").await;
-    site.ping(7, Kind::Fail, "").await;
-    let row = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.begun)));
-    site.until(|| row() == Some((1, None))).await;
+    site.execute(create_project(&Random::seeded(2), "Home", 100)).await;
+    site.create_channel("email", &[("to", TO)]).await;
+    site.create_check(7, "backup").await;
+    site.ping(7, PingKind::Fail, "").await;
+    let row = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.attempt_started)));
+    site.wait_until(|| row() == Some((1, None))).await;
     let copy = disk.copy();
     drop(site);
     let site = start(copy.medium(), 1_800_000_010);
     let refused = site.handle.with_state(|state| state.project(MAIN).unwrap().channels.values().next().unwrap().health.refused.clone());
     assert_eq!(refused.iter().map(|refused| &*refused.address).collect::<Vec<_>>(), ["eve@example.org"]);
     let delivery = site.deliveries(1).await.remove(0);
-    assert_eq!((delivery.outcome, delivery.attempts), (DeliveryOutcome::Delivered, 2));
+    assert_eq!((delivery.result, delivery.attempts), (DeliveryResult::Delivered, 2));
     assert_eq!(&*delivery.reason, "not taken for eve@example.org: the mail server said 550: no such user");
     let tries = ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
     assert_eq!((tries, server.count("DATA")), ([1, 2, 1], 2));
-    assert!(!server.seen().iter().any(|line| line.contains("This may be a repeat")), "{:?}", server.seen());
+    assert!(!server.received_lines().iter().any(|line| line.contains("This may be a repeat")), "{:?}", server.received_lines());
 }

@@ -2,28 +2,28 @@
 
 use std::time::Duration;
 
-use overdue::outbound::{CommandEnd, Outbound, OutboundConfig, ProcessEnd, ShellCommand, Stage};
+use overdue::outbound::{Outbound, OutboundConfig, ProcessExit, SendStage, ShellCommand, ShellCommandResult};
 use overdue::store::owner::AssumedOwner;
 use tokio::time::{sleep, timeout};
 
 use super::{config, outbound, words};
 
 fn shell(command: impl Into<String>) -> ShellCommand {
-    ShellCommand { command: command.into(), environment: Vec::new(), input: Vec::new(), within: Duration::from_secs(10) }
+    ShellCommand { command: command.into(), environment: Vec::new(), input: Vec::new(), timeout: Duration::from_secs(10) }
 }
 
 fn allowed() -> Outbound {
     outbound(OutboundConfig { allow_shell: Some(env!("CARGO_BIN_EXE_overdue").into()), ..config() })
 }
 
-async fn run(command: ShellCommand) -> CommandEnd {
-    timeout(Duration::from_secs(20), allowed().command(command)).await.unwrap().unwrap()
+async fn run(command: ShellCommand) -> ShellCommandResult {
+    timeout(Duration::from_secs(20), allowed().run_command(command)).await.unwrap().unwrap()
 }
 
 #[tokio::test]
 async fn commands_are_off_at_first() {
-    let error = outbound(config()).command(shell("echo secret")).await.unwrap_err();
-    assert_eq!((error.stage, words(&error).as_str()), (Stage::Setup, "commands are not run; start with --allow-shell"));
+    let error = outbound(config()).run_command(shell("echo secret")).await.unwrap_err();
+    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Setup, "commands are not run; start with --allow-shell"));
 }
 
 /// The shell would take the real user, which is root.
@@ -34,12 +34,12 @@ async fn no_command_is_run_while_root_acts_as_another_user() {
         return;
     }
     let sender = allowed();
-    let owner = AssumedOwner::take(directory.path()).unwrap();
-    let error = sender.command(shell("true")).await.unwrap_err();
+    let owner = AssumedOwner::assume(directory.path()).unwrap();
+    let error = sender.run_command(shell("true")).await.unwrap_err();
     drop(owner);
-    assert_eq!(error.stage, Stage::Setup);
+    assert_eq!(error.stage, SendStage::Setup);
     assert!(words(&error).contains("with the rights of another"), "{error:?}");
-    assert_eq!(run(shell("true")).await.how, ProcessEnd::Exited(0));
+    assert_eq!(run(shell("true")).await.exit, ProcessExit::Exited(0));
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn a_command_is_given_its_environment_and_its_input() {
     command.environment =
         vec![("OVERDUE_ALERT_NAME".into(), "a 'b' $(c)\n".into()), ("BAD=NAME".into(), "x".into()), ("NUL".into(), "a\0b".into())];
     command.input = b"{\"event\":\"down\"}".to_vec();
-    assert_eq!(run(command).await, CommandEnd { how: ProcessEnd::Exited(0), stderr: String::new() });
+    assert_eq!(run(command).await, ShellCommandResult { exit: ProcessExit::Exited(0), stderr: String::new() });
     let out = std::fs::read_to_string(out).unwrap();
     let mut lines = out.lines();
     assert_eq!(lines.next(), Some("{\"event\":\"down\"}"));
@@ -68,21 +68,21 @@ async fn a_command_is_given_its_environment_and_its_input() {
 #[tokio::test]
 async fn ends_are_told() {
     for (command, how, stderr) in [
-        ("exit 75", ProcessEnd::Exited(75), ""),
-        ("echo words >&2; echo nothing; exit 3", ProcessEnd::Exited(3), "words"),
-        ("kill -9 $$", ProcessEnd::Killed(9), ""),
-        ("printf '%0999d' 7 >&2", ProcessEnd::Exited(0), &"0".repeat(200)),
+        ("exit 75", ProcessExit::Exited(75), ""),
+        ("echo words >&2; echo nothing; exit 3", ProcessExit::Exited(3), "words"),
+        ("kill -9 $$", ProcessExit::Killed(9), ""),
+        ("printf '%0999d' 7 >&2", ProcessExit::Exited(0), &"0".repeat(200)),
         // It reads no input, and more is given than a pipe holds.
-        ("exec 0<&-; exit 4", ProcessEnd::Exited(4), ""),
+        ("exec 0<&-; exit 4", ProcessExit::Exited(4), ""),
     ] {
         let mut command = shell(command);
         command.input = vec![b'x'; 200_000];
-        assert_eq!(run(command).await, CommandEnd { how, stderr: stderr.into() });
+        assert_eq!(run(command).await, ShellCommandResult { exit: how, stderr: stderr.into() });
     }
     let missing = run(shell("/nowhere/command")).await;
-    assert_eq!(missing.how, ProcessEnd::Exited(127));
+    assert_eq!(missing.exit, ProcessExit::Exited(127));
     assert!(missing.stderr.contains("/nowhere/command"), "{}", missing.stderr);
-    assert_eq!(allowed().command(shell("a\0b")).await.unwrap_err().stage, Stage::Request);
+    assert_eq!(allowed().run_command(shell("a\0b")).await.unwrap_err().stage, SendStage::Request);
 }
 
 /// Waits until a process is gone, but for a zombie that nobody has waited for.
@@ -102,8 +102,8 @@ async fn what_takes_too_long_is_killed_with_all_that_it_started() {
     let pids = directory.path().join("pids");
     let mut command =
         shell(format!("echo began >&2; sleep 1000 & echo $! > {0}; sh -c 'echo $$ >> {0}; sleep 1000; true'; true", pids.display()));
-    command.within = Duration::from_secs(2);
-    assert_eq!(run(command).await, CommandEnd { how: ProcessEnd::TimedOut, stderr: "began".into() });
+    command.timeout = Duration::from_secs(2);
+    assert_eq!(run(command).await, ShellCommandResult { exit: ProcessExit::TimedOut, stderr: "began".into() });
     let pids = std::fs::read_to_string(pids).unwrap();
     assert_eq!(pids.lines().count(), 2);
     for pid in pids.lines() {
@@ -117,7 +117,7 @@ async fn nobody_waits_for_what_a_command_leaves_behind() {
     let pid = directory.path().join("pid");
     // It holds standard error open.
     let end = run(shell(format!("sleep 3 & echo $! > {}; echo left >&2", pid.display()))).await;
-    assert_eq!(end, CommandEnd { how: ProcessEnd::Exited(0), stderr: "left".into() });
+    assert_eq!(end, ShellCommandResult { exit: ProcessExit::Exited(0), stderr: "left".into() });
     let pid = std::fs::read_to_string(pid).unwrap();
     assert!(std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "it was killed, or waited for");
 }
@@ -128,7 +128,7 @@ async fn a_command_that_nobody_waits_for_is_killed() {
     let pid = directory.path().join("pid");
     let outbound = allowed();
     let command = shell(format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 1000; true", pid.display()));
-    let job = tokio::spawn(async move { outbound.command(command).await });
+    let job = tokio::spawn(async move { outbound.run_command(command).await });
     let written = async {
         while !pid.exists() {
             sleep(Duration::from_millis(10)).await;
@@ -150,10 +150,10 @@ async fn so_many_commands_run_at_once() {
     let jobs: Vec<_> = (0..6)
         .map(|_| {
             let (outbound, command) = (outbound.clone(), shell(command.clone()));
-            tokio::spawn(async move { outbound.command(command).await.unwrap().how })
+            tokio::spawn(async move { outbound.run_command(command).await.unwrap().exit })
         })
         .collect();
     for job in jobs {
-        assert_eq!(timeout(Duration::from_secs(20), job).await.unwrap().unwrap(), ProcessEnd::Exited(0));
+        assert_eq!(timeout(Duration::from_secs(20), job).await.unwrap().unwrap(), ProcessExit::Exited(0));
     }
 }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use overdue::outbound::{OutboundConfig, Redirects, Stage, Trust};
+use overdue::outbound::{OutboundConfig, RedirectPolicy, SendStage, Trust};
 use tokio::time::timeout;
 
 use super::{config, outbound, post, send, with_clock, words};
-use crate::support::receiver::{Act, Receiver, Reply};
+use crate::support::receiver::{Receiver, Reply, ResponseAction};
 
 #[tokio::test]
 async fn a_request_arrives_as_it_was_meant() {
-    let receiver = Receiver::start([Act::Answer(Reply {
+    let receiver = Receiver::start([ResponseAction::Answer(Reply {
         status: 202,
         body: b"fine".to_vec(),
         headers: vec![("X-Name", "a b".into())],
@@ -22,8 +22,11 @@ async fn a_request_arrives_as_it_was_meant() {
     let mut request = post(&receiver.url_at("ann:pa%3Ass@localhost", "/a%20b?c=d"), "hello");
     request.headers =
         vec![("X-Latin".into(), "½ ä".into()), ("Content-Type".into(), "text/plain".into()), ("Host".into(), "elsewhere".into())];
-    let answer = outbound.http(request, Trust::Operator).await.unwrap();
-    assert_eq!((answer.status, answer.header("x-name"), answer.body.as_slice(), answer.whole), (202, Some("a b"), &b"fine"[..], true));
+    let answer = outbound.send_http(request, Trust::Operator).await.unwrap();
+    assert_eq!(
+        (answer.status, answer.header("x-name"), answer.body.as_slice(), answer.is_complete),
+        (202, Some("a b"), &b"fine"[..], true)
+    );
     let seen = &receiver.seen()[0];
     assert_eq!((seen.method.as_str(), seen.target.as_str(), seen.text()), ("POST", "/a%20b?c=d", "hello"));
     assert_eq!(seen.header("host"), Some(format!("localhost:{}", receiver.address.port()).as_str()));
@@ -37,12 +40,12 @@ async fn a_request_arrives_as_it_was_meant() {
 
 #[tokio::test]
 async fn a_request_without_a_body_says_so_where_one_is_usual() {
-    let receiver = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let outbound = outbound(config());
     for (method, length) in [("GET", None), ("POST", Some("0")), ("PUT", Some("0"))] {
         let mut request = post(&receiver.url("/"), "");
         request.method = method.into();
-        outbound.http(request, Trust::Operator).await.unwrap();
+        outbound.send_http(request, Trust::Operator).await.unwrap();
         let seen = receiver.seen().pop().unwrap();
         assert_eq!((seen.method.as_str(), seen.header("content-length")), (method, length));
     }
@@ -50,7 +53,7 @@ async fn a_request_without_a_body_says_so_where_one_is_usual() {
 
 #[tokio::test]
 async fn what_makes_no_request_is_not_tried() {
-    let receiver = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let outbound = outbound(config());
     for (method, name, value) in
         [("PO ST", "x", "y"), ("CONNECT", "x", "y"), ("POST", "x y", "z"), ("POST", "x", "a\r\nb: c"), ("POST", "x", "日本")]
@@ -58,23 +61,23 @@ async fn what_makes_no_request_is_not_tried() {
         let mut request = post(&receiver.url("/secret"), "secret");
         request.method = method.into();
         request.headers = vec![(name.into(), value.into())];
-        let error = outbound.http(request, Trust::Operator).await.unwrap_err();
-        assert_eq!((error.stage, error.doubtful), (Stage::Request, false), "{method} {name}: {}", words(&error));
+        let error = outbound.send_http(request, Trust::Operator).await.unwrap_err();
+        assert_eq!((error.stage, error.may_have_arrived), (SendStage::Request, false), "{method} {name}: {}", words(&error));
     }
     assert!(receiver.seen().is_empty());
 }
 
 #[tokio::test]
 async fn a_connection_is_kept_for_a_while() {
-    let receiver = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let (outbound, clock) = with_clock(config());
     for expected in [0, 0, 0] {
         send(&outbound, &receiver.url("/")).await.unwrap();
         assert_eq!(receiver.seen().pop().unwrap().connection, expected);
     }
     // Channels made through the API do not ride on a connection of the operator's, which the guard never judged for them.
-    let error = outbound.http(post(&receiver.url("/"), ""), Trust::Api).await.unwrap_err();
-    assert_eq!(error.stage, Stage::Refused);
+    let error = outbound.send_http(post(&receiver.url("/"), ""), Trust::Api).await.unwrap_err();
+    assert_eq!(error.stage, SendStage::Refused);
     clock.advance_secs(21);
     send(&outbound, &receiver.url("/")).await.unwrap();
     assert_eq!(receiver.seen().pop().unwrap().connection, 1);
@@ -82,7 +85,7 @@ async fn a_connection_is_kept_for_a_while() {
 
 #[tokio::test]
 async fn a_kept_connection_that_was_closed_meanwhile_is_made_anew() {
-    let close = Act::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let close = ResponseAction::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let receiver = Receiver::start([close]).await;
     let outbound = outbound(config());
     for count in 0..20 {
@@ -93,25 +96,31 @@ async fn a_kept_connection_that_was_closed_meanwhile_is_made_anew() {
 
 #[tokio::test]
 async fn without_an_answer_it_is_doubtful_once_it_had_gone_out() {
-    let receiver = Receiver::start([Act::Reset, Act::Silence, Act::Raw(b"250 hello\r\n"), Act::Raw(b"HTTP/1.1 200 OK\r\nContent-")]).await;
+    let receiver = Receiver::start([
+        ResponseAction::Reset,
+        ResponseAction::Silence,
+        ResponseAction::Raw(b"250 hello\r\n"),
+        ResponseAction::Raw(b"HTTP/1.1 200 OK\r\nContent-"),
+    ])
+    .await;
     let outbound = outbound(config());
     let expected = [
-        (Stage::Exchange, "127.0.0.1 closed the connection without an answer"),
-        (Stage::Timeout, "127.0.0.1 did not answer within 2 seconds"),
-        (Stage::Exchange, "127.0.0.1 answered with something that is not HTTP"),
-        (Stage::Exchange, "127.0.0.1 closed the connection without an answer"),
+        (SendStage::Exchange, "127.0.0.1 closed the connection without an answer"),
+        (SendStage::Timeout, "127.0.0.1 did not answer within 2 seconds"),
+        (SendStage::Exchange, "127.0.0.1 answered with something that is not HTTP"),
+        (SendStage::Exchange, "127.0.0.1 closed the connection without an answer"),
     ];
     for (body, (stage, text)) in ["a", "", "b", "c"].into_iter().zip(expected) {
         let mut request = post(&receiver.url("/secret?secret"), body);
-        request.within = Duration::from_secs(2);
-        let error = outbound.http(request, Trust::Operator).await.unwrap_err();
-        assert_eq!((error.stage, error.doubtful, words(&error).as_str()), (stage, true, text));
+        request.timeout = Duration::from_secs(2);
+        let error = outbound.send_http(request, Trust::Operator).await.unwrap_err();
+        assert_eq!((error.stage, error.may_have_arrived, words(&error).as_str()), (stage, true, text));
     }
     // Nothing listens on port 1.
     let error = send(&outbound, "http://127.0.0.1:1/secret").await.unwrap_err();
     assert_eq!(
-        (error.stage, error.doubtful, words(&error).as_str()),
-        (Stage::Connect, false, "cannot connect to 127.0.0.1:1: nothing listens there")
+        (error.stage, error.may_have_arrived, words(&error).as_str()),
+        (SendStage::Connect, false, "cannot connect to 127.0.0.1:1: nothing listens there")
     );
 }
 
@@ -120,16 +129,23 @@ async fn the_status_counts_however_the_body_ends() {
     let base = Reply { status: 200, body: vec![b'y'; 10], ..Reply::default() };
     let slow = Reply { wait_for_body: Duration::from_secs(60), ..base.clone() };
     let endless = Reply { endless: true, ..base.clone() };
-    let cut = Act::Raw(b"HTTP/1.1 201 OK\r\nContent-Length: 9\r\n\r\nyyy");
+    let cut = ResponseAction::Raw(b"HTTP/1.1 201 OK\r\nContent-Length: 9\r\n\r\nyyy");
     let long = Reply { body: vec![b'y'; 65_537], ..base.clone() };
     let full = Reply { body: vec![b'y'; 65_536], ..base };
-    let receiver = Receiver::start([Act::Answer(endless), Act::Answer(slow), cut, Act::Answer(long), Act::Answer(full)]).await;
+    let receiver = Receiver::start([
+        ResponseAction::Answer(endless),
+        ResponseAction::Answer(slow),
+        cut,
+        ResponseAction::Answer(long),
+        ResponseAction::Answer(full),
+    ])
+    .await;
     let outbound = outbound(config());
     for (status, length, whole) in [(200, 65_536, false), (200, 0, false), (201, 3, false), (200, 65_536, false), (200, 65_536, true)] {
         let mut request = post(&receiver.url("/"), "x");
-        request.within = Duration::from_secs(1);
-        let answer = timeout(Duration::from_secs(5), outbound.http(request, Trust::Operator)).await.unwrap().unwrap();
-        assert_eq!((answer.status, answer.body.len(), answer.whole), (status, length, whole));
+        request.timeout = Duration::from_secs(1);
+        let answer = timeout(Duration::from_secs(5), outbound.send_http(request, Trust::Operator)).await.unwrap().unwrap();
+        assert_eq!((answer.status, answer.body.len(), answer.is_complete), (status, length, whole));
     }
 }
 
@@ -138,10 +154,10 @@ async fn redirects_are_followed_within_an_origin_with_everything() {
     for (status, method, body) in
         [(301, "POST", "hello"), (302, "POST", "hello"), (303, "GET", ""), (307, "POST", "hello"), (308, "POST", "hello")]
     {
-        let receiver = Receiver::start([Act::redirect(status, "/next?x"), Act::status(204)]).await;
+        let receiver = Receiver::start([ResponseAction::redirect(status, "/next?x"), ResponseAction::status(204)]).await;
         let mut request = post(&receiver.url("/first"), "hello");
         request.headers = vec![("Authorization".into(), "Bearer t".into()), ("X-Own".into(), "o".into())];
-        assert_eq!(outbound(config()).http(request, Trust::Operator).await.unwrap().status, 204);
+        assert_eq!(outbound(config()).send_http(request, Trust::Operator).await.unwrap().status, 204);
         let seen = receiver.seen().pop().unwrap();
         assert_eq!((seen.method.as_str(), seen.target.as_str(), seen.text()), (method, "/next?x", body), "{status}");
         assert_eq!((seen.header("authorization"), seen.header("x-own")), (Some("Bearer t"), Some("o")));
@@ -150,15 +166,15 @@ async fn redirects_are_followed_within_an_origin_with_everything() {
 
 #[tokio::test]
 async fn another_origin_is_told_no_secret() {
-    let other = Receiver::start([Act::status(200)]).await;
-    let receiver = Receiver::start([Act::redirect(307, &other.url("/there"))]).await;
+    let other = Receiver::start([ResponseAction::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::redirect(307, &other.url("/there"))]).await;
     let mut request = post(&receiver.url_at("ann:secret@127.0.0.1", "/"), "hello");
     request.headers = ["X-Own", "Cookie", "webhook-signature", "webhook-id", "Content-Type", "Idempotency-Key"]
         .map(|name| (name.into(), "v".into()))
         .into();
     let mut config = config();
     config.guard.allow = vec!["127.0.0.0/8".parse().unwrap()];
-    outbound(config).http(request, Trust::Operator).await.unwrap();
+    outbound(config).send_http(request, Trust::Operator).await.unwrap();
     assert_eq!(receiver.seen()[0].header("authorization"), Some("Basic YW5uOnNlY3JldA=="));
     let seen = &other.seen()[0];
     let mut names: Vec<_> = seen.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -169,40 +185,40 @@ async fn another_origin_is_told_no_secret() {
 
 #[tokio::test]
 async fn another_origin_has_not_the_trust_of_the_operator() {
-    let hidden = Receiver::start([Act::status(200)]).await;
-    let within = Receiver::start([Act::redirect(307, "/next"), Act::status(204)]).await;
+    let hidden = Receiver::start([ResponseAction::status(200)]).await;
+    let within = Receiver::start([ResponseAction::redirect(307, "/next"), ResponseAction::status(204)]).await;
     assert_eq!(send(&outbound(config()), &within.url("/")).await.unwrap().status, 204);
     // Back at the first origin it is still the word of the other one.
-    let receiver = Receiver::start([Act::redirect(307, &hidden.url("/there"))]).await;
+    let receiver = Receiver::start([ResponseAction::redirect(307, &hidden.url("/there"))]).await;
     let error = send(&outbound(config()), &receiver.url("/")).await.unwrap_err();
-    assert_eq!(error.stage, Stage::Refused);
+    assert_eq!(error.stage, SendStage::Refused);
     assert!(words(&error).starts_with("127.0.0.1 is a loopback address"), "{error}");
     assert!(hidden.seen().is_empty());
 }
 
 #[tokio::test]
 async fn redirects_end_somewhere() {
-    let receiver = Receiver::start([Act::redirect(302, "/again")]).await;
+    let receiver = Receiver::start([ResponseAction::redirect(302, "/again")]).await;
     let outbound = outbound(config());
     assert_eq!(send(&outbound, &receiver.url("/")).await.unwrap().status, 302);
     assert_eq!(receiver.seen().len(), 4);
     // Kinds with hosts of their own follow none.
     let mut request = post(&receiver.url("/"), "x");
-    request.redirects = Redirects::None;
-    assert_eq!(outbound.http(request, Trust::Operator).await.unwrap().status, 302);
+    request.redirects = RedirectPolicy::None;
+    assert_eq!(outbound.send_http(request, Trust::Operator).await.unwrap().status, 302);
     assert_eq!(receiver.seen().len(), 5);
 }
 
 #[tokio::test]
 async fn each_hop_is_judged() {
     // The API's channels reach this receiver, and nothing else on loopback.
-    let hidden = Receiver::start([Act::status(200)]).await;
+    let hidden = Receiver::start([ResponseAction::status(200)]).await;
     let location = format!("http://127.0.0.2:{}/", hidden.address.port());
-    let receiver = Receiver::start([Act::redirect(302, &location)]).await;
+    let receiver = Receiver::start([ResponseAction::redirect(302, &location)]).await;
     let mut config = OutboundConfig { ..config() };
     config.guard.allow = vec!["127.0.0.1/32".parse().unwrap()];
-    let error = outbound(config).http(post(&receiver.url("/"), "x"), Trust::Api).await.unwrap_err();
-    assert_eq!(error.stage, Stage::Refused);
+    let error = outbound(config).send_http(post(&receiver.url("/"), "x"), Trust::Api).await.unwrap_err();
+    assert_eq!(error.stage, SendStage::Refused);
     assert_eq!(
         words(&error),
         "127.0.0.2 is a loopback address: a channel made through the API reaches it if the server is started with --outbound-allow 127.0.0.2"
@@ -212,12 +228,12 @@ async fn each_hop_is_judged() {
 
 #[tokio::test]
 async fn so_much_is_sent_to_one_place_at_once_and_others_are_not_held_up() {
-    let (slow, quick) = (Receiver::start([Act::Silence]).await, Receiver::start([Act::status(200)]).await);
+    let (slow, quick) = (Receiver::start([ResponseAction::Silence]).await, Receiver::start([ResponseAction::status(200)]).await);
     let outbound = outbound(OutboundConfig { per_host: 3, ..config() });
     let jobs: Vec<_> = (0..70)
         .map(|_| {
             let (outbound, request) = (outbound.clone(), post(&slow.url("/"), "x"));
-            tokio::spawn(async move { outbound.http(request, Trust::Operator).await })
+            tokio::spawn(async move { outbound.send_http(request, Trust::Operator).await })
         })
         .collect();
     slow.wait_for(3).await;
@@ -231,9 +247,9 @@ async fn so_much_is_sent_to_one_place_at_once_and_others_are_not_held_up() {
 
 #[tokio::test]
 async fn long_bodies_arrive_whole() {
-    let receiver = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let mut request = post(&receiver.url("/"), "");
     request.body = Bytes::from(vec![b'z'; 1_000_000]);
-    outbound(config()).http(request, Trust::Operator).await.unwrap();
+    outbound(config()).send_http(request, Trust::Operator).await.unwrap();
     assert_eq!(receiver.seen()[0].body.len(), 1_000_000);
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use overdue::outbound::{MailError, MailFrom, MailSent, MailServer, MailStep, Outbound, OutboundConfig, OutgoingMail, Relay, Stage};
+use overdue::outbound::{
+    MailError, MailFrom, MailReceipt, MailRelay, MailServer, MailStep, Outbound, OutboundConfig, OutgoingMail, SendStage,
+};
 
 use super::{config, outbound, with_clock, words};
 use crate::support::certificates::Authority;
-use crate::support::mail_server::{MailReceiver, MailScript};
+use crate::support::mail_server::{MailScript, RecordingMailServer};
 use crate::support::server::START;
 
 fn mail() -> OutgoingMail {
@@ -16,25 +18,25 @@ fn mail() -> OutgoingMail {
         text: "It is down.\r\n.\r\nQUIT\r\n".into(),
         html: None,
         id: "1-2-3".into(),
-        answers: None,
+        in_reply_to: None,
         date: START,
         headers: Vec::new(),
-        attached: None,
-        within: Duration::from_secs(10),
+        attachment: None,
+        timeout: Duration::from_secs(10),
     }
 }
 
 fn relay(url: &str, password: Option<std::path::PathBuf>) -> OutboundConfig {
     let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
-    OutboundConfig { relay: Some(Relay::new(MailServer::parse(url).unwrap(), password, from).unwrap()), ..config() }
+    OutboundConfig { relay: Some(MailRelay::new(MailServer::parse(url).unwrap(), password, from).unwrap()), ..config() }
 }
 
-fn plain(server: &MailReceiver) -> OutboundConfig {
+fn plain(server: &RecordingMailServer) -> OutboundConfig {
     relay(&format!("smtp+plain://{}", server.address), None)
 }
 
-async fn send(outbound: &Outbound) -> Result<MailSent, MailError> {
-    outbound.mail(mail()).await
+async fn send(outbound: &Outbound) -> Result<MailReceipt, MailError> {
+    outbound.send_mail(mail()).await
 }
 
 fn replies(replies: &[(&'static str, &'static str)]) -> MailScript {
@@ -43,11 +45,11 @@ fn replies(replies: &[(&'static str, &'static str)]) -> MailScript {
 
 #[tokio::test]
 async fn a_mail_arrives_and_its_connection_is_kept() {
-    let server = MailReceiver::start(MailScript::default()).await;
+    let server = RecordingMailServer::start(MailScript::default()).await;
     let (outbound, clock) = with_clock(plain(&server));
-    assert_eq!(send(&outbound).await, Ok(MailSent { refused: Vec::new() }));
+    assert_eq!(send(&outbound).await, Ok(MailReceipt { refused: Vec::new() }));
     send(&outbound).await.unwrap();
-    let seen = server.seen();
+    let seen = server.received_lines();
     let expected = ["(connection)", "EHLO [127.0.0.1]", "MAIL FROM:<alerts@example.net>", "RCPT TO:<ann@example.org>", "DATA"];
     assert_eq!(seen[..5], expected);
     // A line that is a dot ends nothing, and what follows is no command.
@@ -61,7 +63,7 @@ async fn a_mail_arrives_and_its_connection_is_kept() {
 
 #[tokio::test]
 async fn so_many_messages_go_over_one_connection() {
-    let server = MailReceiver::start(MailScript::default()).await;
+    let server = RecordingMailServer::start(MailScript::default()).await;
     let outbound = outbound(plain(&server));
     for _ in 0..101 {
         send(&outbound).await.unwrap();
@@ -73,7 +75,7 @@ async fn so_many_messages_go_over_one_connection() {
 async fn a_kept_connection_that_is_gone_is_made_anew() {
     for gone in ["", "421 too long idle"] {
         let script = MailScript { replies: vec![("MAIL", "250 fine", 1), ("MAIL", gone, 1)], ..MailScript::default() };
-        let server = MailReceiver::start(script).await;
+        let server = RecordingMailServer::start(script).await;
         let outbound = outbound(plain(&server));
         send(&outbound).await.unwrap();
         send(&outbound).await.unwrap();
@@ -91,23 +93,23 @@ async fn replies_are_told_with_their_step() {
         ("DATA", "452 full", MailStep::Message, 452),
         ("(message)", "552 too long", MailStep::Message, 552),
     ] {
-        let server = MailReceiver::start(replies(&[(start, reply)])).await;
+        let server = RecordingMailServer::start(replies(&[(start, reply)])).await;
         match send(&outbound(plain(&server))).await {
             Err(MailError::Refused(told)) => assert_eq!((told.step, told.code), (step, code), "{start}: {told}"),
             other => panic!("{start}: {other:?}"),
         }
     }
-    let server = MailReceiver::start(replies(&[("RCPT", "550 5.1.1 no such user")])).await;
+    let server = RecordingMailServer::start(replies(&[("RCPT", "550 5.1.1 no such user")])).await;
     let error = send(&outbound(plain(&server))).await.unwrap_err();
     assert_eq!(error.to_string(), "the mail server answered 550 to the recipient: no such user");
 }
 
 #[tokio::test]
 async fn one_refused_recipient_does_not_cost_the_others_their_mail() {
-    let server = MailReceiver::start(replies(&[("RCPT TO:<bob@", "550 no such user")])).await;
+    let server = RecordingMailServer::start(replies(&[("RCPT TO:<bob@", "550 no such user")])).await;
     let mut mail = mail();
     mail.to = ["ann@example.org", "bob@example.org", "eve@example.org"].map(String::from).into();
-    let sent = outbound(plain(&server)).mail(mail).await.unwrap();
+    let sent = outbound(plain(&server)).send_mail(mail).await.unwrap();
     assert_eq!(sent.refused.iter().map(|(place, reply)| (*place, reply.code)).collect::<Vec<_>>(), [(1, 550)]);
     assert_eq!(server.count("DATA"), 1);
 }
@@ -115,10 +117,10 @@ async fn one_refused_recipient_does_not_cost_the_others_their_mail() {
 #[tokio::test]
 async fn a_connection_that_breaks_is_doubtful_only_after_the_message() {
     for (start, doubtful) in [("EHLO", false), ("RCPT", false), ("DATA", false), ("(message)", true)] {
-        let server = MailReceiver::start(replies(&[(start, "")])).await;
+        let server = RecordingMailServer::start(replies(&[(start, "")])).await;
         match send(&outbound(plain(&server))).await {
             Err(MailError::Send(error)) => {
-                assert_eq!((error.stage, error.doubtful), (Stage::Exchange, doubtful), "{start}");
+                assert_eq!((error.stage, error.may_have_arrived), (SendStage::Exchange, doubtful), "{start}");
                 assert!(words(&error).contains("127.0.0.1"), "{error}");
             }
             other => panic!("{start}: {other:?}"),
@@ -129,36 +131,36 @@ async fn a_connection_that_breaks_is_doubtful_only_after_the_message() {
 #[tokio::test]
 async fn a_server_that_is_silent_is_not_waited_for() {
     // Its replies are not finished.
-    let server = MailReceiver::start(replies(&[("(greeting)", "220-wait")])).await;
+    let server = RecordingMailServer::start(replies(&[("(greeting)", "220-wait")])).await;
     let mut mail = mail();
-    mail.within = Duration::from_millis(300);
-    let Err(MailError::Send(error)) = outbound(plain(&server)).mail(mail).await else { panic!() };
-    assert_eq!((error.stage, error.doubtful), (Stage::Timeout, false));
+    mail.timeout = Duration::from_millis(300);
+    let Err(MailError::Send(error)) = outbound(plain(&server)).send_mail(mail).await else { panic!() };
+    assert_eq!((error.stage, error.may_have_arrived), (SendStage::Timeout, false));
 }
 
 #[tokio::test]
 async fn the_wrong_beginning_of_tls_is_told_with_its_cure() {
     // One that begins without TLS, and is asked for it at once.
-    let plain = MailReceiver::start(MailScript::default()).await;
+    let plain = RecordingMailServer::start(MailScript::default()).await;
     let error = send(&outbound(relay(&format!("smtps://{}", plain.address), None))).await.unwrap_err();
     let MailError::Send(error) = error else { panic!("{error:?}") };
     assert!(words(&error).contains("give smtp:// in place of smtps://"), "{error}");
     // One that waits for TLS, and hears nothing.
     let waiting = crate::support::receiver::Receiver::start_tls(
-        [crate::support::receiver::Act::Silence],
+        [crate::support::receiver::ResponseAction::Silence],
         Authority::new().issue("127.0.0.1").acceptor,
     )
     .await;
     let outbound = outbound(relay(&format!("smtp+plain://{}", waiting.address), None));
-    let mail = OutgoingMail { within: Duration::from_secs(1), ..mail() };
-    let MailError::Send(error) = outbound.mail(mail).await.unwrap_err() else { panic!("no error of sending") };
+    let mail = OutgoingMail { timeout: Duration::from_secs(1), ..mail() };
+    let MailError::Send(error) = outbound.send_mail(mail).await.unwrap_err() else { panic!("no error of sending") };
     assert!(words(&error).contains("give smtps:// in place of smtp://"), "{error}");
 }
 
 #[tokio::test]
 async fn without_a_server_there_is_no_mail() {
     let Err(MailError::Send(error)) = send(&outbound(config())).await else { panic!() };
-    assert_eq!((error.stage, words(&error).as_str()), (Stage::Setup, "no mail server is set; start with --mail-server"));
+    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Setup, "no mail server is set; start with --mail-server"));
 }
 
 #[tokio::test]
@@ -167,7 +169,7 @@ async fn tls_is_demanded_and_passwords_are_told_within_it() {
     let password = directory.path().join("password");
     std::fs::write(&password, "pa ss\n").unwrap();
     let acceptor = || Some(authority.issue("localhost").acceptor);
-    let start = |script: MailScript| MailReceiver::start(script);
+    let start = |script: MailScript| RecordingMailServer::start(script);
     let with = |url: String| outbound(OutboundConfig { ca_file: Some(authority.file(&directory)), ..relay(&url, Some(password.clone())) });
 
     // STARTTLS. What is offered in the clear counts for nothing.
@@ -179,19 +181,19 @@ async fn tls_is_demanded_and_passwords_are_told_within_it() {
     };
     let server = start(script).await;
     send(&with(format!("smtp://me@localhost:{}", server.address.port()))).await.unwrap();
-    let seen = server.seen();
+    let seen = server.received_lines();
     assert_eq!(seen[1..4], ["EHLO [127.0.0.1]", "STARTTLS", "EHLO [127.0.0.1]"]);
     assert_eq!(seen[4], "AUTH PLAIN AG1lAHBhIHNz");
 
     // TLS from the beginning, and LOGIN where PLAIN is not offered.
     let server = start(MailScript { offers: vec!["AUTH CRAM-MD5 LOGIN"], tls: acceptor(), implicit: true, ..MailScript::default() }).await;
     send(&with(format!("smtps://me@localhost:{}", server.address.port()))).await.unwrap();
-    assert_eq!(server.seen()[2..5], ["AUTH LOGIN", "bWU=", "cGEgc3M="]);
+    assert_eq!(server.received_lines()[2..5], ["AUTH LOGIN", "bWU=", "cGEgc3M="]);
 
     // A server without STARTTLS is told nothing.
     let server = start(MailScript { offers: vec!["AUTH PLAIN"], ..MailScript::default() }).await;
     let Err(MailError::Send(error)) = send(&with(format!("smtp://me@localhost:{}", server.address.port()))).await else { panic!() };
-    assert_eq!(error.stage, Stage::Tls);
+    assert_eq!(error.stage, SendStage::Tls);
     assert!(words(&error).starts_with("the mail server localhost does not offer STARTTLS"), "{error}");
     assert_eq!((server.count("AUTH"), server.count("MAIL")), (0, 0));
 
@@ -200,7 +202,7 @@ async fn tls_is_demanded_and_passwords_are_told_within_it() {
         start(MailScript { offers: vec!["STARTTLS"], tls: Some(Authority::new().issue("localhost").acceptor), ..MailScript::default() })
             .await;
     let Err(MailError::Send(error)) = send(&with(format!("smtp://me@localhost:{}", server.address.port()))).await else { panic!() };
-    assert_eq!(error.stage, Stage::Tls);
+    assert_eq!(error.stage, SendStage::Tls);
     assert_eq!(server.count("AUTH"), 0);
 
     // A wrong password.

@@ -3,26 +3,26 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use overdue::outbound::{OutboundConfig, Stage, Trust};
+use overdue::outbound::{OutboundConfig, SendStage, Trust};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::{config, outbound, post, send, with_clock, words};
-use crate::support::name_server::{NameServer, Says, addresses, ips};
-use crate::support::receiver::{Act, Receiver};
+use crate::support::name_server::{DnsReply, NameServer, addresses, ips};
+use crate::support::receiver::{Receiver, ResponseAction};
 
 #[tokio::test]
 async fn a_name_is_found_whatever_way_the_server_says_it() {
-    let receiver = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|name, before| match name {
         "plain.test" | "box.home.test" => addresses(&["127.0.0.1"]),
         // Nothing listens on the first: the others are tried.
         "many.test" => addresses(&["::1", "127.0.0.9", "127.0.0.1"]),
-        "alias.test" => Says::Alias("target.test", ips(&["127.0.0.1"])),
-        "long.test" => Says::Long(ips(&["127.0.0.1"])),
-        "shaky.test" if before == 0 => Says::Trouble(2),
+        "alias.test" => DnsReply::Alias("target.test", ips(&["127.0.0.1"])),
+        "long.test" => DnsReply::TcpOnly(ips(&["127.0.0.1"])),
+        "shaky.test" if before == 0 => DnsReply::ErrorCode(2),
         "shaky.test" => addresses(&["127.0.0.1"]),
-        _ => Says::Unknown,
+        _ => DnsReply::NoSuchName,
     })
     .await;
     let outbound = outbound(OutboundConfig { names: server.sources("search home.test\n"), ..config() });
@@ -30,23 +30,23 @@ async fn a_name_is_found_whatever_way_the_server_says_it() {
         send(&outbound, &receiver.url_at(host, "/")).await.unwrap_or_else(|error| panic!("{host}: {error}"));
     }
     let error = send(&outbound, &receiver.url_at("nobody.test", "/secret")).await.unwrap_err();
-    assert_eq!((error.stage, words(&error).as_str()), (Stage::Resolve, "no address is known for nobody.test"));
+    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Resolve, "no address is known for nobody.test"));
 }
 
 #[tokio::test]
 async fn a_server_that_is_silent_is_passed_over() {
-    let receiver = Receiver::start([Act::status(200)]).await;
-    let silent = NameServer::start(|_, _| Says::Nothing).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
+    let silent = NameServer::start(|_, _| DnsReply::NoReply).await;
     let server = NameServer::start(|_, _| addresses(&["127.0.0.1"])).await;
     let sources = server.sources(&format!("options timeout:1\nnameserver {}\n", silent.address));
     send(&outbound(OutboundConfig { names: sources, ..config() }), &receiver.url_at("h.test", "/")).await.unwrap();
-    assert_eq!((silent.asked("h.test"), server.asked("h.test")), (1, 1));
+    assert_eq!((silent.query_count("h.test"), server.query_count("h.test")), (1, 1));
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_address_that_does_not_answer_holds_the_next_one_up_for_a_moment_only() {
-    let receiver = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     // Whoever connects while the queue of a listener is full gets no answer at all.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 2], receiver.address.port()).into()).unwrap();
@@ -57,18 +57,18 @@ async fn an_address_that_does_not_answer_holds_the_next_one_up_for_a_moment_only
     }
     let server = NameServer::start(|_, _| addresses(&["127.0.0.2", "127.0.0.1"])).await;
     let mut request = post(&receiver.url_at("h.test", "/"), "x");
-    request.within = Duration::from_secs(3);
-    outbound(OutboundConfig { names: server.sources(""), ..config() }).http(request, Trust::Operator).await.unwrap();
+    request.timeout = Duration::from_secs(3);
+    outbound(OutboundConfig { names: server.sources(""), ..config() }).send_http(request, Trust::Operator).await.unwrap();
 }
 
 #[tokio::test]
 async fn an_answer_is_believed_for_its_time_and_serves_longer_when_no_server_answers() {
-    let receiver = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|name, before| match (name, before) {
-        ("short.test", _) => Says::Addresses(ips(&["127.0.0.1"]), 0),
-        ("week.test", _) => Says::Addresses(ips(&["127.0.0.1"]), 604_800),
-        (_, 0) => Says::Addresses(ips(&["127.0.0.1"]), 60),
-        _ => Says::Trouble(2),
+        ("short.test", _) => DnsReply::Addresses(ips(&["127.0.0.1"]), 0),
+        ("week.test", _) => DnsReply::Addresses(ips(&["127.0.0.1"]), 604_800),
+        (_, 0) => DnsReply::Addresses(ips(&["127.0.0.1"]), 60),
+        _ => DnsReply::ErrorCode(2),
     })
     .await;
     let (outbound, clock) = with_clock(OutboundConfig { names: server.sources("options attempts:1\n"), ..config() });
@@ -87,55 +87,55 @@ async fn an_answer_is_believed_for_its_time_and_serves_longer_when_no_server_ans
     ] {
         clock.advance_secs(after);
         // A kept connection would need no name.
-        let other = Receiver::start([Act::status(200)]).await;
+        let other = Receiver::start([ResponseAction::status(200)]).await;
         send(&outbound, &other.url_at(name, "/")).await.unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(server.asked(name), asked, "{name} after {after}");
+        assert_eq!(server.query_count(name), asked, "{name} after {after}");
     }
     clock.advance_secs(20);
     let error = send(&outbound, &receiver.url_at("lost.test", "/")).await.unwrap_err();
-    assert_eq!((error.stage, words(&error).as_str()), (Stage::Resolve, "no name server answers that is asked for lost.test"));
+    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Resolve, "no name server answers that is asked for lost.test"));
 }
 
 #[tokio::test]
 async fn a_name_that_changes_its_address_is_judged_by_the_one_that_is_connected_to() {
     // 127.0.0.8 stands for a public address. Nothing listens there: that the first request fails to connect shows that it was permitted.
-    let receiver = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let server = NameServer::start(|name, before| match (name, before) {
-        ("rebind.test", 0) => Says::Addresses(ips(&["127.0.0.8"]), 0),
+        ("rebind.test", 0) => DnsReply::Addresses(ips(&["127.0.0.8"]), 0),
         ("mixed.test", _) => addresses(&["127.0.0.1", "169.254.169.254"]),
-        ("alias.test", _) => Says::Alias("localhost", ips(&["127.0.0.1"])),
+        ("alias.test", _) => DnsReply::Alias("localhost", ips(&["127.0.0.1"])),
         ("mapped.test", _) => addresses(&["::ffff:127.0.0.1"]),
-        _ => Says::Addresses(ips(&["127.0.0.1"]), 0),
+        _ => DnsReply::Addresses(ips(&["127.0.0.1"]), 0),
     })
     .await;
     let mut config = OutboundConfig { names: server.sources(""), ..config() };
     config.guard.allow = vec!["127.0.0.8/32".parse().unwrap()];
     let (outbound, clock) = with_clock(config);
     let request = |host: &str| post(&receiver.url_at(host, "/"), "x");
-    let first = outbound.http(request("rebind.test"), Trust::Api).await.unwrap_err();
-    assert_eq!(first.stage, Stage::Connect, "{first}");
+    let first = outbound.send_http(request("rebind.test"), Trust::Api).await.unwrap_err();
+    assert_eq!(first.stage, SendStage::Connect, "{first}");
     clock.advance_secs(6);
     for host in
         ["rebind.test", "mixed.test", "alias.test", "mapped.test", "localhost", "a.localhost", "127.0.0.1", "[::1]", "[::ffff:7f00:1]"]
     {
-        let error = outbound.http(request(host), Trust::Api).await.unwrap_err();
-        assert_eq!(error.stage, Stage::Refused, "{host}: {error}");
+        let error = outbound.send_http(request(host), Trust::Api).await.unwrap_err();
+        assert_eq!(error.stage, SendStage::Refused, "{host}: {error}");
         assert!(words(&error).contains("--outbound-allow"), "{host}: {error}");
     }
     assert!(receiver.seen().is_empty());
     assert_eq!(
-        words(&outbound.http(request("alias.test"), Trust::Api).await.unwrap_err()),
+        words(&outbound.send_http(request("alias.test"), Trust::Api).await.unwrap_err()),
         "127.0.0.1, the address of alias.test, is a loopback address: a channel made through the API reaches it if the server is started \
          with --outbound-allow 127.0.0.1"
     );
     // The same names serve the operator.
-    outbound.http(request("rebind.test"), Trust::Operator).await.unwrap();
+    outbound.send_http(request("rebind.test"), Trust::Operator).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_servers_do_not_know_the_system_may() {
-    let receiver = Receiver::start([Act::status(200)]).await;
-    let server = NameServer::start(|_, _| Says::Unknown).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
+    let server = NameServer::start(|_, _| DnsReply::NoSuchName).await;
     let sources = server.sources("");
     let script =
         "#!/bin/sh\n[ \"$1 $2\" = 'ahosts box.local' ] && printf '127.0.0.1 STREAM box\\n127.0.0.1 DGRAM\\nfe80::1%%eth0 RAW\\n'\n";
@@ -143,23 +143,23 @@ async fn what_servers_do_not_know_the_system_may() {
     std::fs::set_permissions(&sources.getent, std::fs::Permissions::from_mode(0o700)).unwrap();
     let outbound = outbound(OutboundConfig { names: sources, ..config() });
     send(&outbound, &receiver.url_at("box.local", "/")).await.unwrap();
-    assert_eq!(send(&outbound, &receiver.url_at("other.local", "/")).await.unwrap_err().stage, Stage::Resolve);
+    assert_eq!(send(&outbound, &receiver.url_at("other.local", "/")).await.unwrap_err().stage, SendStage::Resolve);
 }
 
 #[tokio::test]
 async fn a_file_of_names_that_changes_counts_at_once() {
-    let receiver = Receiver::start([Act::status(200)]).await;
-    let server = NameServer::start(|_, _| Says::Unknown).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
+    let server = NameServer::start(|_, _| DnsReply::NoSuchName).await;
     let sources = server.sources("");
     let (hosts, resolv_conf) = (sources.hosts.clone(), sources.resolv_conf.clone());
     let (outbound, clock) = with_clock(OutboundConfig { names: sources, ..config() });
     let url = receiver.url_at("box.test", "/");
     assert!(send(&outbound, &url).await.is_err());
-    let other = NameServer::start(|_, _| Says::Addresses(ips(&["127.0.0.1"]), 0)).await;
+    let other = NameServer::start(|_, _| DnsReply::Addresses(ips(&["127.0.0.1"]), 0)).await;
     std::fs::write(&resolv_conf, format!("nameserver {}\n", other.address)).unwrap();
     send(&outbound, &url).await.unwrap();
     // A name in the file wins over every server.
     std::fs::write(&hosts, "127.0.0.9 box.test\n").unwrap();
     clock.advance_secs(21);
-    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, Stage::Connect);
+    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, SendStage::Connect);
 }

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use overdue::outbound::{CertificatePin, OutboundConfig, ProxyChoice, Stage, Trust};
+use overdue::outbound::{CertificatePin, OutboundConfig, ProxyChoice, SendStage, Trust};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{config, outbound, post, send, words};
 use crate::support::certificates::Authority;
-use crate::support::receiver::{Act, Receiver};
+use crate::support::receiver::{Receiver, ResponseAction};
 
 /// A proxy that leads to one place, whatever it is asked for. It speaks CONNECT or SOCKS5.
 async fn proxy(to: SocketAddr, refuses: bool) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
@@ -52,7 +52,7 @@ fn through(url: &str) -> OutboundConfig {
 #[tokio::test]
 async fn https_goes_through_a_tunnel() {
     let shown = Authority::new().issue("h.test");
-    let receiver = Receiver::start_tls([Act::status(200)], shown.acceptor.clone()).await;
+    let receiver = Receiver::start_tls([ResponseAction::status(200)], shown.acceptor.clone()).await;
     let request = || {
         let mut request = post("https://h.test/secret", "x");
         request.pin = Some(CertificatePin::from_bytes(shown.fingerprint));
@@ -60,7 +60,7 @@ async fn https_goes_through_a_tunnel() {
     };
     let (address, seen) = proxy(receiver.address, false).await;
     // Names are the proxy's to look up.
-    let answer = outbound(through(&format!("http://ann:pass@{address}"))).http(request(), Trust::Api).await.unwrap();
+    let answer = outbound(through(&format!("http://ann:pass@{address}"))).send_http(request(), Trust::Api).await.unwrap();
     assert_eq!((answer.status, receiver.seen()[0].target.as_str()), (200, "/secret"));
     assert_eq!(
         seen.lock().unwrap()[0],
@@ -68,27 +68,27 @@ async fn https_goes_through_a_tunnel() {
     );
 
     let (address, seen) = proxy(receiver.address, false).await;
-    assert_eq!(outbound(through(&format!("socks5://{address}"))).http(request(), Trust::Api).await.unwrap().status, 200);
+    assert_eq!(outbound(through(&format!("socks5://{address}"))).send_http(request(), Trust::Api).await.unwrap().status, 200);
     assert_eq!(seen.lock().unwrap()[0], format!("{:?}", [&[5, 1, 0, 3, 6], &b"h.test"[..], &[1, 187]].concat()));
 
     let (address, seen) = proxy(receiver.address, false).await;
     let mut by_address = request();
     by_address.url = "https://[2001:db8::1]:8443/".into();
-    assert_eq!(outbound(through(&format!("socks5h://ann:pass@{address}"))).http(by_address, Trust::Api).await.unwrap().status, 200);
+    assert_eq!(outbound(through(&format!("socks5h://ann:pass@{address}"))).send_http(by_address, Trust::Api).await.unwrap().status, 200);
     assert_eq!(seen.lock().unwrap()[0], "\u{1}\u{3}ann\u{4}pass");
     assert_eq!(seen.lock().unwrap()[1], format!("{:?}", [5, 1, 0, 4, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x20, 0xfb]));
 
     for (scheme, why) in [("http", "it answered 403"), ("socks5h", "it failed")] {
         let (address, _) = proxy(receiver.address, true).await;
-        let error = outbound(through(&format!("{scheme}://ann:secret@{address}"))).http(request(), Trust::Api).await.unwrap_err();
-        assert_eq!((error.stage, error.doubtful), (Stage::Proxy, false));
+        let error = outbound(through(&format!("{scheme}://ann:secret@{address}"))).send_http(request(), Trust::Api).await.unwrap_err();
+        assert_eq!((error.stage, error.may_have_arrived), (SendStage::Proxy, false));
         assert_eq!(words(&error), format!("the proxy {address} gives no connection to h.test:443: {why}"));
     }
 }
 
 #[tokio::test]
 async fn http_is_passed_on_by_its_whole_url() {
-    let receiver = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let outbound = outbound(through(&format!("http://ann:pass@{}", receiver.address)));
     assert_eq!(send(&outbound, "http://h.test:81/path?x").await.unwrap().status, 200);
     let seen = &receiver.seen()[0];
@@ -98,7 +98,7 @@ async fn http_is_passed_on_by_its_whole_url() {
 
 #[tokio::test]
 async fn an_address_is_judged_before_the_proxy_is_asked() {
-    let receiver = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start([ResponseAction::status(200)]).await;
     let outbound = outbound(through(&format!("http://{}", receiver.address)));
     for url in [
         "http://127.0.0.1/",
@@ -110,7 +110,7 @@ async fn an_address_is_judged_before_the_proxy_is_asked() {
         "http://2130706433/",
         "http://0x7f000001/",
     ] {
-        assert_eq!(outbound.http(post(url, "x"), Trust::Api).await.unwrap_err().stage, Stage::Refused);
+        assert_eq!(outbound.send_http(post(url, "x"), Trust::Api).await.unwrap_err().stage, SendStage::Refused);
     }
     assert!(receiver.seen().is_empty());
     for url in ["http://127.0.0.1/", "http://localhost/", "http://127.1/"] {
@@ -123,6 +123,6 @@ async fn a_proxy_that_is_gone_is_told_by_name() {
     let error = send(&outbound(through("http://ann:secret@127.0.0.1:1")), "https://h.test/").await.unwrap_err();
     assert_eq!(
         (error.stage, words(&error).as_str()),
-        (Stage::Proxy, "the proxy cannot be reached: cannot connect to 127.0.0.1:1: nothing listens there")
+        (SendStage::Proxy, "the proxy cannot be reached: cannot connect to 127.0.0.1:1: nothing listens there")
     );
 }

@@ -1,13 +1,13 @@
 //! Whom TLS trusts.
 
-use overdue::outbound::{CertificatePin, Outbound, OutboundConfig, Stage, Trust};
+use overdue::outbound::{CertificatePin, Outbound, OutboundConfig, SendStage, Trust};
 
 use super::{config, outbound, post, send, with_clock, words};
-use crate::support::certificates::{Authority, Shown};
-use crate::support::receiver::{Act, Receiver};
+use crate::support::certificates::{Authority, ServerCertificate};
+use crate::support::receiver::{Receiver, ResponseAction};
 
-async fn show(shown: &Shown) -> Receiver {
-    Receiver::start_tls([Act::status(200)], shown.acceptor.clone()).await
+async fn show(shown: &ServerCertificate) -> Receiver {
+    Receiver::start_tls([ResponseAction::status(200)], shown.acceptor.clone()).await
 }
 
 #[tokio::test]
@@ -20,7 +20,7 @@ async fn an_authority_of_ones_own_is_trusted_for_the_names_it_signed() {
 
     let refused = async |receiver: &Receiver, host: &str| {
         let error = send(&outbound, &receiver.url_at(host, "/secret")).await.unwrap_err();
-        assert_eq!((error.stage, error.doubtful), (Stage::Tls, false));
+        assert_eq!((error.stage, error.may_have_arrived), (SendStage::Tls, false));
         assert!(receiver.seen().is_empty());
         words(&error)
     };
@@ -48,16 +48,16 @@ async fn a_pinned_certificate_is_trusted_whatever_is_wrong_with_it_and_no_other(
     let shown = Authority::new().issue_expired("example.org");
     let receiver = show(&shown).await;
     let outbound = outbound(config());
-    let with = async |shown: &Shown| {
+    let with = async |shown: &ServerCertificate| {
         let mut request = post(&receiver.url("/"), "x");
         request.pin = Some(CertificatePin::from_bytes(shown.fingerprint));
-        outbound.http(request, Trust::Operator).await
+        outbound.send_http(request, Trust::Operator).await
     };
     assert_eq!(with(&shown).await.unwrap().status, 200);
     let error = with(&Authority::new().issue("127.0.0.1")).await.unwrap_err();
-    assert_eq!((error.stage, words(&error).as_str()), (Stage::Tls, "the certificate of 127.0.0.1 is not the one that tls-pin names"));
+    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Tls, "the certificate of 127.0.0.1 is not the one that tls-pin names"));
     // The connection that is kept was trusted for its pin alone.
-    assert_eq!(send(&outbound, &receiver.url("/")).await.unwrap_err().stage, Stage::Tls);
+    assert_eq!(send(&outbound, &receiver.url("/")).await.unwrap_err().stage, SendStage::Tls);
     assert_eq!(receiver.seen().len(), 1);
 }
 
@@ -68,13 +68,13 @@ async fn a_certificate_that_signs_itself_is_taken_if_it_is_named_or_pinned() {
     let url = receiver.url_at("localhost", "/");
     let error = send(&outbound(config()), &url).await.unwrap_err();
     let cure = "the certificate of localhost signs itself and is not known: give it to --ca-file";
-    assert!(error.lasting && words(&error) == format!("{cure}, or its fingerprint to the channel as tls-pin"), "{error}");
+    assert!(error.is_permanent && words(&error) == format!("{cure}, or its fingerprint to the channel as tls-pin"), "{error}");
     // Commands have no channels.
     let error = send(&outbound(OutboundConfig { with_pins: false, ..config() }), &url).await.unwrap_err();
     assert_eq!(words(&error), cure);
     let mut request = post(&url, "x");
     request.pin = Some(CertificatePin::from_bytes(shown.fingerprint));
-    assert_eq!(outbound(config()).http(request, Trust::Operator).await.unwrap().status, 200);
+    assert_eq!(outbound(config()).send_http(request, Trust::Operator).await.unwrap().status, 200);
     let with_file = outbound(OutboundConfig { ca_file: Some(itself.file(&directory)), ..config() });
     assert_eq!(send(&with_file, &url).await.unwrap().status, 200);
     // It is good for its own names alone.
@@ -95,10 +95,10 @@ async fn roots_that_change(old: &Authority, new: &Authority, directory: &tempfil
     let (outbound, clock) = with_clock(OutboundConfig { ca_file: Some(old.file(directory)), ..config() });
     let receiver = show(&new.issue("localhost")).await;
     let url = receiver.url_at("localhost", "/");
-    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, Stage::Tls);
+    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, SendStage::Tls);
     new.file(directory);
     clock.advance_secs(599);
-    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, Stage::Tls);
+    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, SendStage::Tls);
     clock.advance_secs(2);
     assert_eq!(send(&outbound, &url).await.unwrap().status, 200);
 }
@@ -107,11 +107,11 @@ async fn roots_that_change(old: &Authority, new: &Authority, directory: &tempfil
 async fn https_is_not_left_for_http() {
     let authority = Authority::new();
     let shown = authority.issue("127.0.0.1");
-    let plain = Receiver::start([Act::status(200)]).await;
-    let receiver = Receiver::start_tls([Act::redirect(302, &plain.url("/"))], shown.acceptor.clone()).await;
+    let plain = Receiver::start([ResponseAction::status(200)]).await;
+    let receiver = Receiver::start_tls([ResponseAction::redirect(302, &plain.url("/"))], shown.acceptor.clone()).await;
     let mut request = post(&receiver.url("/"), "x");
     request.pin = Some(CertificatePin::from_bytes(shown.fingerprint));
-    assert_eq!(outbound(config()).http(request, Trust::Operator).await.unwrap().status, 302);
+    assert_eq!(outbound(config()).send_http(request, Trust::Operator).await.unwrap().status, 302);
     assert!(plain.seen().is_empty());
 }
 

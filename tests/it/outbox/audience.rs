@@ -1,22 +1,22 @@
 //! Channels that join or leave the audience of a check while it is down.
 
-use overdue::domain::wanted::{Manner, ObjectName, Wanted, WantedChannel, WantedCheck, WantedProject};
-use overdue::engine::command::declare::Declare;
+use overdue::domain::declared::{ApplyOptions, DeclaredChannel, DeclaredCheck, DeclaredConfig, DeclaredProject, ObjectName};
+use overdue::engine::command::apply_config::ApplyConfigRequest;
 
 use super::*;
 
 const PAGER: &[(&str, &str)] = &[("key", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk")];
 
-fn assign(engine: &mut Engine, channel: ChannelId, check: CheckId, assigned: bool) {
-    engine.done(Command::AssignChannel { channel, checks: vec![check], assigned });
+fn assign(engine: &mut TestEngine, channel: ChannelId, check: CheckId, assigned: bool) {
+    engine.execute(Command::AssignChannel { channel, checks: vec![check], assigned });
 }
 
-fn set(engine: &mut Engine, channel: ChannelId, pairs: &[(&str, &str)]) {
-    let given = GivenSettings::new(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
-    engine.done(Command::SetChannel { channel, name: None, settings: Some(given), maker: Maker::Operator });
+fn set(engine: &mut TestEngine, channel: ChannelId, pairs: &[(&str, &str)]) {
+    let given = SettingsUpdate::replace_all(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
+    engine.execute(Command::UpdateChannel { channel, name: None, settings: Some(given), maker: SettingsAuthor::Operator });
 }
 
-fn told(engine: &Engine) -> Vec<(ChannelId, Event)> {
+fn waiting_events(engine: &TestEngine) -> Vec<(ChannelId, AlertEvent)> {
     waiting(engine).into_iter().map(|(channel, _, event)| (channel, event)).collect()
 }
 
@@ -24,17 +24,17 @@ fn told(engine: &Engine) -> Vec<(ChannelId, Event)> {
 fn who_was_not_notified_of_a_downtime_is_not_notified_of_its_end() {
     for restarts in [false, true] {
         let disk = Disk::default();
-        let mut engine = Engine::open(disk.medium(), Thresholds::default());
-        engine.project(100);
+        let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+        engine.create_project(100);
         let [first, disabled, moved] = [1, 2, 3].map(|uuid| channel(&mut engine, uuid, "webhook", HOOK));
         let id = check(&mut engine, 7);
         let late = channel(&mut engine, 4, "webhook", HOOK);
-        engine.done(Command::DisableChannel { channel: disabled, reason: "no".into() });
-        engine.done(ping(7, Kind::Fail, ""));
-        engine.done(Command::EnableChannel(disabled));
+        engine.execute(Command::DisableChannel { channel: disabled, reason: "no".into() });
+        engine.execute(ping(7, PingKind::Fail, ""));
+        engine.execute(Command::EnableChannel(disabled));
         assign(&mut engine, late, id, true);
         let every = channel(&mut engine, 5, "webhook", &[HOOK, &[("every", "on")]].concat());
-        assert_eq!(told(&engine), [first, moved].map(|channel| (channel, Event::Down)));
+        assert_eq!(waiting_events(&engine), [first, moved].map(|channel| (channel, AlertEvent::Down)));
         if restarts {
             let now = engine.handle.now();
             drop(engine);
@@ -43,49 +43,49 @@ fn who_was_not_notified_of_a_downtime_is_not_notified_of_its_end() {
             assign(&mut engine, moved, id, false);
             assign(&mut engine, moved, id, true);
         }
-        engine.done(ping(7, Kind::Success, ""));
-        let ups = [(first, Event::Up), (moved, Event::Up)];
-        assert_eq!(told(&engine)[2..], ups, "restarts: {restarts}");
+        engine.execute(ping(7, PingKind::Success, ""));
+        let ups = [(first, AlertEvent::Up), (moved, AlertEvent::Up)];
+        assert_eq!(waiting_events(&engine)[2..], ups, "restarts: {restarts}");
         // The next downtime is told to all of them.
-        engine.done(ping(7, Kind::Fail, ""));
-        let all = [first, disabled, moved, late, every].map(|channel| (channel, Event::Down));
-        assert_eq!(told(&engine)[4..], all);
-        engine.done(ping(7, Kind::Success, ""));
-        assert_eq!(told(&engine).len(), 14);
+        engine.execute(ping(7, PingKind::Fail, ""));
+        let all = [first, disabled, moved, late, every].map(|channel| (channel, AlertEvent::Down));
+        assert_eq!(waiting_events(&engine)[4..], all);
+        engine.execute(ping(7, PingKind::Success, ""));
+        assert_eq!(waiting_events(&engine).len(), 14);
     }
 }
 
 #[test]
 fn incidents_end_when_their_channel_hears_of_every_check_or_belongs_to_a_group_no_longer() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    engine.project(100);
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
     let every = channel(&mut engine, 1, "pd", &[PAGER, &[("every", "on")]].concat());
     let member = channel(&mut engine, 2, "pd", PAGER);
     let group = channel(&mut engine, 3, "group", &[("channels", "00000000-0000-0000-0000-000000000002")]);
-    let id = match engine.done(create_check(MAIN, 7, Edit::default())) {
-        Outcome::Created(check) => check.id,
+    let id = match engine.execute(create_check(MAIN, 7, CheckEdit::default())) {
+        CommandOutcome::CheckCreated(check) => check.id,
         outcome => panic!("{outcome:?}"),
     };
     assign(&mut engine, group, id, true);
-    engine.done(ping(7, Kind::Fail, ""));
-    assert_eq!(told(&engine), [every, member].map(|channel| (channel, Event::Down)));
+    engine.execute(ping(7, PingKind::Fail, ""));
+    assert_eq!(waiting_events(&engine), [every, member].map(|channel| (channel, AlertEvent::Down)));
     set(&mut engine, every, &[PAGER, &[("every", "off")]].concat());
-    engine.done(Command::DeleteChannel(group));
-    assert_eq!(told(&engine)[2..], [every, member].map(|channel| (channel, Event::Closed)));
-    engine.done(ping(7, Kind::Success, ""));
-    assert_eq!(told(&engine).len(), 4, "nobody hears of it now");
+    engine.execute(Command::DeleteChannel(group));
+    assert_eq!(waiting_events(&engine)[2..], [every, member].map(|channel| (channel, AlertEvent::Closed)));
+    engine.execute(ping(7, PingKind::Success, ""));
+    assert_eq!(waiting_events(&engine).len(), 4, "nobody hears of it now");
 }
 
 /// A check that is assigned to no channel.
-fn unassigned(engine: &mut Engine, uuid: u128) -> CheckId {
-    match engine.done(create_check(MAIN, uuid, Edit::default())) {
-        Outcome::Created(check) => check.id,
+fn unassigned(engine: &mut TestEngine, uuid: u128) -> CheckId {
+    match engine.execute(create_check(MAIN, uuid, CheckEdit::default())) {
+        CommandOutcome::CheckCreated(check) => check.id,
         outcome => panic!("{outcome:?}"),
     }
 }
 
 /// Stops the engine without a word, and starts it again if it `restarts`.
-fn restart(engine: Engine, disk: &Disk, restarts: bool) -> Engine {
+fn restart(engine: TestEngine, disk: &Disk, restarts: bool) -> TestEngine {
     if !restarts {
         return engine;
     }
@@ -98,27 +98,31 @@ fn restart(engine: Engine, disk: &Disk, restarts: bool) -> Engine {
 fn a_channel_that_keeps_incidents_is_notified_of_the_end_although_it_joined_late() {
     for (restarts, end) in [(false, 0), (true, 0), (false, 1), (true, 1), (false, 2), (true, 2)] {
         let disk = Disk::default();
-        let mut engine = Engine::open(disk.medium(), Thresholds::default());
-        engine.project(100);
+        let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+        engine.create_project(100);
         let first = channel(&mut engine, 1, "pd", PAGER);
         let id = check(&mut engine, 7);
-        engine.done(ping(7, Kind::Fail, ""));
+        engine.execute(ping(7, PingKind::Fail, ""));
         let all = numbers(&engine);
         begin(&mut engine, all.clone());
-        report(&mut engine, first, all, SendOutcome::Delivered);
+        report(&mut engine, first, all, SendResult::Delivered);
         // The same service with the same key: what the first one has opened, the second one closes.
-        engine.done(Command::DeleteChannel(first));
+        engine.execute(Command::DeleteChannel(first));
         let second = channel(&mut engine, 2, "pd", PAGER);
         assign(&mut engine, second, id, true);
-        let joined = (Event::Down, DeliveryOutcome::Skipped, "it was down already when the channel was assigned".to_owned());
+        let joined = (AlertEvent::Down, DeliveryResult::Skipped, "it was down already when the channel was assigned".to_owned());
         assert_eq!(outcomes(&engine)[1..], [joined]);
         let mut engine = restart(engine, &disk, restarts);
         match end {
-            0 => engine.done(ping(7, Kind::Success, "")),
-            1 => engine.done(Command::Pause(id)),
-            _ => engine.done(Command::DeleteCheck(id)),
+            0 => engine.execute(ping(7, PingKind::Success, "")),
+            1 => engine.execute(Command::PauseCheck(id)),
+            _ => engine.execute(Command::DeleteCheck(id)),
         };
-        assert_eq!(told(&engine), [(second, if end == 0 { Event::Up } else { Event::Closed })], "{end}, restarts: {restarts}");
+        assert_eq!(
+            waiting_events(&engine),
+            [(second, if end == 0 { AlertEvent::Up } else { AlertEvent::Closed })],
+            "{end}, restarts: {restarts}"
+        );
     }
 }
 
@@ -126,17 +130,17 @@ fn a_channel_that_keeps_incidents_is_notified_of_the_end_although_it_joined_late
 fn an_alertmanager_that_joins_late_begins_to_fire_and_the_log_does_not_deny_it() {
     for restarts in [false, true] {
         let disk = Disk::default();
-        let mut engine = Engine::open(disk.medium(), Thresholds::default());
-        engine.project(100);
+        let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+        engine.create_project(100);
         let id = unassigned(&mut engine, 7);
-        engine.done(ping(7, Kind::Fail, ""));
+        engine.execute(ping(7, PingKind::Fail, ""));
         let before = outcomes(&engine);
         let late = channel(&mut engine, 1, "alertmanager", &[("url", "http://a/")]);
         assign(&mut engine, late, id, true);
-        assert_eq!((outcomes(&engine), told(&engine)), (before, vec![]));
+        assert_eq!((outcomes(&engine), waiting_events(&engine)), (before, vec![]));
         let mut engine = restart(engine, &disk, restarts);
-        engine.done(ping(7, Kind::Success, ""));
-        assert_eq!(told(&engine), [(late, Event::Up)], "restarts: {restarts}");
+        engine.execute(ping(7, PingKind::Success, ""));
+        assert_eq!(waiting_events(&engine), [(late, AlertEvent::Up)], "restarts: {restarts}");
     }
 }
 
@@ -144,91 +148,103 @@ fn an_alertmanager_that_joins_late_begins_to_fire_and_the_log_does_not_deny_it()
 fn a_channel_that_joins_again_after_its_incident_was_closed_is_notified_again() {
     for restarts in [false, true] {
         let disk = Disk::default();
-        let mut engine = Engine::open(disk.medium(), Thresholds::default());
-        engine.project(100);
+        let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+        engine.create_project(100);
         let pager = channel(&mut engine, 1, "pd", PAGER);
         let id = check(&mut engine, 7);
-        engine.done(ping(7, Kind::Fail, ""));
+        engine.execute(ping(7, PingKind::Fail, ""));
         assign(&mut engine, pager, id, false);
         let mut engine = restart(engine, &disk, restarts);
         assign(&mut engine, pager, id, true);
         let mut engine = restart(engine, &disk, restarts);
-        engine.done(ping(7, Kind::Success, ""));
-        let events = [Event::Down, Event::Closed, Event::Down, Event::Up];
-        assert_eq!(told(&engine), events.map(|event| (pager, event)), "restarts: {restarts}");
+        engine.execute(ping(7, PingKind::Success, ""));
+        let events = [AlertEvent::Down, AlertEvent::Closed, AlertEvent::Down, AlertEvent::Up];
+        assert_eq!(waiting_events(&engine), events.map(|event| (pager, event)), "restarts: {restarts}");
     }
 }
 
 /// A document with one channel of kind `pd`, and one check that it is assigned to.
-fn document(engine: &Engine, every: bool, assigned: bool) -> Command {
+fn document(engine: &TestEngine, every: bool, assigned: bool) -> Command {
     let (channel, check) = (Uuid::from_u128(1), Uuid::from_u128(7));
     let settings = [PAGER, &[("every", if every { "on" } else { "off" })]].concat();
-    let settings = ChannelSettings::parse(ChannelKind::named("pd").unwrap(), settings).unwrap();
+    let settings = ChannelSettings::parse(ChannelKind::from_name("pd").unwrap(), settings).unwrap();
     let name = ChannelName::parse("").unwrap();
-    let channels = vec![WantedChannel { id: ObjectName::Uuid(channel), uuid: None, name, settings }];
+    let channels = vec![DeclaredChannel { id: ObjectName::Uuid(channel), uuid: None, name, settings }];
     let listed = assigned.then(|| channel.to_string().into()).into_iter().collect();
-    let edit = Edit { channels: Some(ChannelChoice::Listed(listed)), ..Edit::default() };
+    let edit = CheckEdit { channels: Some(ChannelSelection::Listed(listed)), ..CheckEdit::default() };
     let id = ObjectName::Uuid(check);
-    let checks = vec![WantedCheck { id, uuid: None, was: None, edit, after: Failures::ONE, parents: Vec::new(), paused: None }];
+    let checks = vec![DeclaredCheck {
+        id,
+        uuid: None,
+        previous_slug: None,
+        edit,
+        failure_threshold: FailureThreshold::ONE,
+        parents: Vec::new(),
+        paused: None,
+    }];
     let name = engine.handle.with_state(|state| state.project(MAIN).unwrap().project.name.clone());
-    let project = WantedProject { channels, checks, ..WantedProject::new(name) };
-    let wanted = Wanted { source: None, projects: vec![project], users: Vec::new() };
+    let project = DeclaredProject { channels, checks, ..DeclaredProject::new(name) };
+    let wanted = DeclaredConfig { source: None, projects: vec![project], users: Vec::new() };
     let names = (0..5).map(|_| engine.handle.random().uuid()).collect();
-    Command::Declare(Box::new(Declare { wanted, manner: Manner { prune: None, adopts: true }, names }))
+    Command::ApplyConfig(Box::new(ApplyConfigRequest {
+        config: wanted,
+        options: ApplyOptions { prune_limit: None, adopt_unmanaged: true },
+        uuids: names,
+    }))
 }
 
 #[test]
 fn files_that_move_a_channel_from_every_check_to_one_and_back_close_nothing() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    engine.project(100);
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
     let pager = channel(&mut engine, 1, "pd", &[PAGER, &[("every", "on")]].concat());
     let id = unassigned(&mut engine, 7);
-    engine.done(ping(7, Kind::Fail, ""));
+    engine.execute(ping(7, PingKind::Fail, ""));
     for (every, assigned) in [(false, true), (true, false), (true, true), (false, true)] {
         let document = document(&engine, every, assigned);
-        engine.done(document);
-        assert_eq!(engine.seen(id).settings.channels.contains(&pager), assigned);
-        assert_eq!((told(&engine), outcomes(&engine)), (vec![(pager, Event::Down)], vec![]), "{every} {assigned}");
+        engine.execute(document);
+        assert_eq!(engine.read_check(id).settings.channels.contains(&pager), assigned);
+        assert_eq!((waiting_events(&engine), outcomes(&engine)), (vec![(pager, AlertEvent::Down)], vec![]), "{every} {assigned}");
     }
     let document = document(&engine, false, false);
-    engine.done(document);
-    assert_eq!(told(&engine)[1..], [(pager, Event::Closed)]);
+    engine.execute(document);
+    assert_eq!(waiting_events(&engine)[1..], [(pager, AlertEvent::Closed)]);
 }
 
 #[test]
 fn an_incident_is_closed_by_the_edit_that_takes_its_channel_away_and_ends_the_downtime() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    engine.project(100);
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
     let pager = channel(&mut engine, 1, "pd", PAGER);
-    let id = every(&mut engine, 7, 60, 60);
-    engine.done(ping(7, Kind::Success, ""));
+    let id = create_periodic_check(&mut engine, 7, 60, 60);
+    engine.execute(ping(7, PingKind::Success, ""));
     wait(&mut engine, 121);
-    assert_eq!(told(&engine), [(pager, Event::Down)]);
+    assert_eq!(waiting_events(&engine), [(pager, AlertEvent::Down)]);
     let timeout = Some(Seconds::parse(86_400).unwrap());
-    let edit = Edit { channels: Some(ChannelChoice::Listed(Vec::new())), timeout, ..Edit::default() };
-    engine.done(Command::UpdateCheck(id, Box::new(edit)));
-    assert_eq!(told(&engine)[1..], [(pager, Event::Closed)], "{:?}", engine.seen(id).state.status);
+    let edit = CheckEdit { channels: Some(ChannelSelection::Listed(Vec::new())), timeout, ..CheckEdit::default() };
+    engine.execute(Command::UpdateCheck(id, Box::new(edit)));
+    assert_eq!(waiting_events(&engine)[1..], [(pager, AlertEvent::Closed)], "{:?}", engine.read_check(id).state.status);
 }
 
 #[test]
 fn a_reminder_makes_a_late_channel_one_that_is_notified_of_the_end() {
     for (restarts, sent) in [(false, true), (true, true), (false, false), (true, false)] {
         let disk = Disk::default();
-        let mut engine = Engine::open(disk.medium(), Thresholds::default());
-        engine.project(100);
+        let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+        engine.create_project(100);
         let id = unassigned(&mut engine, 7);
-        engine.done(ping(7, Kind::Fail, ""));
+        engine.execute(ping(7, PingKind::Fail, ""));
         let mail = channel(&mut engine, 1, "email", &[("to", "a@example.org"), ("repeat", "1h")]);
         assign(&mut engine, mail, id, true);
         engine.clock.advance_secs(3600);
-        engine.done(Command::Remind(mail));
+        engine.execute(Command::QueueReminder(mail));
         let all = numbers(&engine);
         begin(&mut engine, all.clone());
-        report(&mut engine, mail, all, if sent { SendOutcome::Delivered } else { SendOutcome::Failed("no".into()) });
+        report(&mut engine, mail, all, if sent { SendResult::Delivered } else { SendResult::Failed("no".into()) });
         let mut engine = restart(engine, &disk, restarts);
-        engine.done(ping(7, Kind::Success, ""));
-        let expected = if sent { vec![(mail, Event::Up)] } else { vec![] };
-        assert_eq!(told(&engine), expected, "sent: {sent}, restarts: {restarts}");
+        engine.execute(ping(7, PingKind::Success, ""));
+        let expected = if sent { vec![(mail, AlertEvent::Up)] } else { vec![] };
+        assert_eq!(waiting_events(&engine), expected, "sent: {sent}, restarts: {restarts}");
     }
 }
 
@@ -237,14 +253,14 @@ fn incidents_that_a_command_has_no_rows_for_are_closed_by_the_next_batches_and_a
     const CHECKS: u128 = 35;
     for restarts in [false, true] {
         let disk = Disk::default();
-        let mut engine = Engine::open(disk.medium(), Thresholds { alert_rows: 10, ..Thresholds::default() });
-        engine.project(100);
+        let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits { max_alert_rows: 10, ..HousekeepingLimits::default() });
+        engine.create_project(100);
         let pager = channel(&mut engine, 1, "pd", &[PAGER, &[("every", "on")]].concat());
         for uuid in 0..CHECKS {
             unassigned(&mut engine, 100 + uuid);
-            engine.done(ping(100 + uuid, Kind::Fail, ""));
+            engine.execute(ping(100 + uuid, PingKind::Fail, ""));
         }
-        let closed = |engine: &Engine| told(engine).iter().filter(|row| **row == (pager, Event::Closed)).count();
+        let closed = |engine: &TestEngine| waiting_events(engine).iter().filter(|row| **row == (pager, AlertEvent::Closed)).count();
         set(&mut engine, pager, &[PAGER, &[("every", "off")]].concat());
         assert_eq!(closed(&engine), 10, "the rows of one command");
         let mut engine = restart(engine, &disk, restarts);
@@ -256,48 +272,48 @@ fn incidents_that_a_command_has_no_rows_for_are_closed_by_the_next_batches_and_a
             before = after;
         }
         assert_eq!(before, CHECKS as usize, "restarts: {restarts}");
-        engine.done(ping(100, Kind::Success, ""));
-        assert_eq!(told(&engine).len(), 2 * CHECKS as usize);
+        engine.execute(ping(100, PingKind::Success, ""));
+        assert_eq!(waiting_events(&engine).len(), 2 * CHECKS as usize);
     }
 }
 
 #[test]
 fn an_incident_is_closed_once_although_its_beginning_is_still_being_sent() {
     let disk = Disk::default();
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
-    engine.project(100);
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    engine.create_project(100);
     let pager = channel(&mut engine, 1, "pd", PAGER);
     let id = check(&mut engine, 7);
-    engine.done(ping(7, Kind::Fail, ""));
+    engine.execute(ping(7, PingKind::Fail, ""));
     let down = numbers(&engine);
     begin(&mut engine, down.clone());
     assign(&mut engine, pager, id, false);
     let closed: Vec<_> = numbers(&engine).into_iter().filter(|number| !down.contains(number)).collect();
     begin(&mut engine, closed.clone());
-    report(&mut engine, pager, closed, SendOutcome::Delivered);
+    report(&mut engine, pager, closed, SendResult::Delivered);
     let engine = restart(engine, &disk, true);
-    assert_eq!(told(&engine), [(pager, Event::Down)]);
+    assert_eq!(waiting_events(&engine), [(pager, AlertEvent::Down)]);
 }
 
 #[test]
 fn the_end_of_an_incident_whose_check_is_deleted_is_sent_by_nobody_after_a_start() {
     let disk = Disk::default();
-    let mut engine = Engine::open(disk.medium(), Thresholds::default());
-    engine.project(100);
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    engine.create_project(100);
     let pager = channel(&mut engine, 1, "pd", PAGER);
     let id = check(&mut engine, 7);
-    engine.done(ping(7, Kind::Fail, ""));
+    engine.execute(ping(7, PingKind::Fail, ""));
     let down = numbers(&engine);
     begin(&mut engine, down.clone());
-    report(&mut engine, pager, down, SendOutcome::Delivered);
-    engine.done(ping(7, Kind::Success, ""));
+    report(&mut engine, pager, down, SendResult::Delivered);
+    engine.execute(ping(7, PingKind::Success, ""));
     let up = numbers(&engine);
     begin(&mut engine, up);
     let mut engine = restart(engine, &disk, true);
-    engine.done(Command::DeleteCheck(id));
-    assert_eq!(told(&engine), [(pager, Event::Closed)]);
-    assert!(engine.handle.with_state(|state| state.outbox.rows().all(|row| row.begun.is_none() && row.doubtful)));
-    engine.done(Command::DisableChannel { channel: pager, reason: "no".into() });
+    engine.execute(Command::DeleteCheck(id));
+    assert_eq!(waiting_events(&engine), [(pager, AlertEvent::Closed)]);
+    assert!(engine.handle.with_state(|state| state.outbox.rows().all(|row| row.attempt_started.is_none() && row.may_be_duplicate)));
+    engine.execute(Command::DisableChannel { channel: pager, reason: "no".into() });
     engine.writer.step(false).unwrap();
-    assert_eq!(told(&engine), [], "what nobody sends goes with its channel");
+    assert_eq!(waiting_events(&engine), [], "what nobody sends goes with its channel");
 }

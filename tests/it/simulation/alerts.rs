@@ -3,35 +3,35 @@
 //! - `rules` states who is notified and what holds an alert back, and applies that to the histories that the model of checks keeps.
 //! - `rules::held` and `rules::notified` are parts of that: what holds an alert back, and which channels it is for.
 //! - `log` keeps the rows that follow from it, and what those who send report.
-//! - `chance` makes up what happens: pings at the very moment of a deadline, windows, parents, groups, channels that come and go.
+//! - `random_events` makes up what happens: pings at the very moment of a deadline, windows, parents, groups, channels that come and go.
 //! - `scenario` lets time pass without a gap, since what holds an alert back depends on it; the server stops, sleeps and loses power in
 //!   between. After each moment at which something happens, all rows of the engine are compared with the model.
 //!
 //! A deadline that has passed may be noticed by whatever comes first: the model notices it at once.
 
-mod chance;
-mod log;
+mod message_log;
+mod random_events;
 mod rules;
 mod scenario;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{are_default, seeds};
-use scenario::Scenario;
+use super::{are_default_seeds, seeds};
+use scenario::AlertScenario;
 
 /// Stories of a test run, and what happens in each.
-const STORIES: u64 = 15;
-const STEPS: u32 = 150;
+const SCENARIO_COUNT: u64 = 15;
+const STEPS_PER_SCENARIO: u32 = 150;
 
 /// What happened in a story, and how often.
-type Cases = BTreeMap<String, u32>;
+type CaseCounts = BTreeMap<String, u32>;
 
-fn play(seed: u64) -> Result<Cases, String> {
+fn run_scenario(seed: u64) -> Result<CaseCounts, String> {
     let mut at = 0;
     let run = AssertUnwindSafe(|| {
-        let mut scenario = Scenario::new(seed)?;
-        for step in 0..STEPS {
+        let mut scenario = AlertScenario::new(seed)?;
+        for step in 0..STEPS_PER_SCENARIO {
             at = step;
             scenario.step()?;
         }
@@ -44,7 +44,7 @@ fn play(seed: u64) -> Result<Cases, String> {
 }
 
 /// What has to have happened in a test run, and how often at the least.
-const ENOUGH: [(&str, u32); 32] = [
+const REQUIRED_CASES: [(&str, u32); 32] = [
     ("Closed", 5),
     ("Deleted", 5),
     ("EveryCheck", 50),
@@ -81,15 +81,15 @@ const ENOUGH: [(&str, u32); 32] = [
 
 #[test]
 fn each_alert_is_there_once_for_whom_it_is() {
-    let seeds = seeds(STORIES);
-    let mut total = Cases::new();
+    let seeds = seeds(SCENARIO_COUNT);
+    let mut total = CaseCounts::new();
     for seed in seeds.clone() {
-        let cases = play(seed).unwrap_or_else(|failure| {
+        let cases = run_scenario(seed).unwrap_or_else(|failure| {
             panic!("{failure}\nto see it again: OVERDUE_SEED={seed} cargo test --test it simulation::alerts");
         });
         cases.into_iter().for_each(|(case, count)| *total.entry(case).or_default() += count);
     }
     println!("{total:#?}");
-    let rare: Vec<_> = ENOUGH.iter().filter(|(case, least)| total.get(*case).is_none_or(|count| count < least)).collect();
-    assert!(rare.is_empty() || !are_default(&seeds, STORIES), "too seldom: {rare:?} in {total:#?}");
+    let rare: Vec<_> = REQUIRED_CASES.iter().filter(|(case, least)| total.get(*case).is_none_or(|count| count < least)).collect();
+    assert!(rare.is_empty() || !are_default_seeds(&seeds, SCENARIO_COUNT), "too seldom: {rare:?} in {total:#?}");
 }

@@ -5,25 +5,27 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use overdue::domain::channel::ChannelSettings;
-use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
+use overdue::domain::check_edit::{ChannelSelection, CheckEdit, UniqueField};
+use overdue::domain::maintenance_window::WindowTimes;
 use overdue::domain::parents::ParentsError;
-use overdue::domain::project::{self, BadgeSecret, ChannelName, Secret};
+use overdue::domain::project::{self, BadgeSecret, ChannelName, KeySecret};
 use overdue::domain::status::Status;
-use overdue::domain::text::{Description, Failures, Tags};
-use overdue::domain::window::WindowTimes;
-use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Report, Signal, Target};
+use overdue::domain::text::{Description, FailureThreshold, Tags};
+use overdue::engine::command::{
+    CheckUuids, Command, CommandError, CommandOutcome, CreateCheckRequest, DeliveryReport, PingRequest, PingSignal, PingTarget,
+};
 use overdue::engine::state::State;
 use uuid::Uuid;
 
-use super::imports::Stagings;
-use super::story::{Entry, Event, Period, Rules, STEP, Story};
-use super::users::Users;
+use super::imports::ModelImports;
+use super::replay::{CLOCK_JUMP, HistoryEvent, LoggedPing, ModelPeriod, ModelRules, ReplayedCheck};
+use super::users::ModelUsers;
 
 /// Bytes of an HTTP body that are stored in simulations.
 pub(crate) const BODY_LIMIT: usize = 48;
 
 #[derive(Clone)]
-pub(crate) struct Project {
+pub(crate) struct ModelProject {
     pub(crate) name: String,
     pub(crate) check_limit: Option<u32>,
     pub(crate) log_limit: u64,
@@ -32,14 +34,14 @@ pub(crate) struct Project {
 }
 
 #[derive(Clone)]
-pub(crate) struct Channel {
+pub(crate) struct ModelChannel {
     pub(crate) project: u64,
     pub(crate) uuid: Uuid,
     pub(crate) name: ChannelName,
     pub(crate) settings: ChannelSettings,
 }
 
-impl Channel {
+impl ModelChannel {
     /// What is given for a key, whatever its kind has.
     pub(crate) fn setting(&self, key: &str) -> Option<&str> {
         self.settings.pairs().find(|(other, _)| *other == key).map(|(_, value)| value)
@@ -53,14 +55,14 @@ impl Channel {
 
 /// A maintenance window.
 #[derive(Clone)]
-pub(crate) struct Window {
+pub(crate) struct ModelWindow {
     pub(crate) tags: Tags,
     times: WindowTimes,
 }
 
-impl Window {
+impl ModelWindow {
     /// When it closes, if it is open at a moment; every minute before that is looked at.
-    pub(crate) fn closes(&self, now: i64) -> Option<i64> {
+    pub(crate) fn closes_at(&self, now: i64) -> Option<i64> {
         const MINUTE: i64 = 60_000_000;
         match &self.times {
             WindowTimes::Once { from, to } => (from.micros() <= now && now < to.micros()).then_some(to.micros()),
@@ -80,7 +82,7 @@ impl Window {
 
 /// What of a check's settings decides about nothing but its place in lists.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Labels {
+pub(crate) struct CheckLabels {
     pub(crate) name: String,
     pub(crate) slug: String,
     pub(crate) tags: String,
@@ -89,69 +91,69 @@ pub(crate) struct Labels {
 }
 
 #[derive(Clone)]
-pub(crate) struct Check {
-    pub(crate) names: CheckNames,
+pub(crate) struct ModelCheck {
+    pub(crate) names: CheckUuids,
     pub(crate) project: u64,
-    pub(crate) labels: Labels,
+    pub(crate) labels: CheckLabels,
     /// Kept while there is a schedule.
     pub(crate) timeout: i64,
-    pub(crate) rules: Rules,
+    pub(crate) rules: ModelRules,
     created: i64,
-    first_rules: Rules,
+    first_rules: ModelRules,
     /// What was logged before it came here.
-    imported: Vec<Entry>,
-    history: Vec<(i64, Event)>,
+    imported: Vec<LoggedPing>,
+    history: Vec<(i64, HistoryEvent)>,
     /// It once had to fail more than once until that was told: further pings that are missing count as failures then.
     pub(crate) patient: bool,
     /// How often it has to fail until that is told.
-    pub(crate) after: Failures,
+    pub(crate) failure_threshold: FailureThreshold,
     /// Some of them may be gone.
     pub(crate) parents: BTreeSet<u64>,
     /// Pings up to this number were once beyond the log limit.
     pub(crate) lost: u64,
 }
 
-impl Check {
+impl ModelCheck {
     /// What has been noticed of it so far.
-    pub(crate) fn story(&self) -> Story {
-        Story::told(self.created, self.first_rules, &self.imported, &self.history)
+    pub(crate) fn replay(&self) -> ReplayedCheck {
+        ReplayedCheck::replay(self.created, self.first_rules, &self.imported, &self.history)
     }
 
     pub(crate) fn settle(&mut self, now: i64) {
-        self.happened(now, Event::Settle);
+        self.record_event(now, HistoryEvent::Settle);
     }
 
-    pub(crate) fn happened(&mut self, now: i64, event: Event) {
+    pub(crate) fn record_event(&mut self, now: i64, event: HistoryEvent) {
         self.history.push((now, event));
     }
 
     /// It was made with the rules that it has.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn fix_first_rules(&mut self) {
         self.first_rules = self.rules;
     }
 
-    fn bring_back(&mut self, now: i64) {
-        let Story { last_ping, run, .. } = self.story();
-        if last_ping.into_iter().chain(run.map(|(start, _)| start)).any(|at| at - now >= STEP) {
-            self.history.push((now, Event::BringBack));
+    fn resume_after_clock_jump(&mut self, now: i64) {
+        let ReplayedCheck { last_ping, run, .. } = self.replay();
+        if last_ping.into_iter().chain(run.map(|(start, _)| start)).any(|at| at - now >= CLOCK_JUMP) {
+            self.history.push((now, HistoryEvent::ResumeAfterClockJump));
         }
     }
 
-    fn lose(&mut self, log_limit: u64) {
+    fn drop_oldest_pings(&mut self, log_limit: u64) {
         self.lost = self.lost.max(self.pings().saturating_sub(log_limit));
     }
 
     pub(crate) fn pings(&self) -> u64 {
-        self.imported.len() as u64 + self.history.iter().filter(|(_, event)| matches!(event, Event::Ping { .. })).count() as u64
+        self.imported.len() as u64 + self.history.iter().filter(|(_, event)| matches!(event, HistoryEvent::Ping { .. })).count() as u64
     }
 
     /// One without settings, which nothing has happened to but pings.
-    pub(crate) fn imported(names: CheckNames, project: u64, created: i64, imported: Vec<Entry>) -> Self {
+    pub(crate) fn imported(names: CheckUuids, project: u64, created: i64, imported: Vec<LoggedPing>) -> Self {
         let rules = FIRST_RULES;
         Self {
             names,
             project,
-            labels: Labels::default(),
+            labels: CheckLabels::default(),
             timeout: 86_400,
             rules,
             created,
@@ -159,7 +161,7 @@ impl Check {
             imported,
             history: Vec::new(),
             patient: false,
-            after: Failures::ONE,
+            failure_threshold: FailureThreshold::ONE,
             parents: BTreeSet::new(),
             lost: 0,
         }
@@ -167,8 +169,8 @@ impl Check {
 }
 
 /// Those of a check that was made without saying anything.
-pub(crate) const FIRST_RULES: Rules = Rules {
-    period: Period::Seconds(86_400),
+pub(crate) const FIRST_RULES: ModelRules = ModelRules {
+    period: ModelPeriod::Seconds(86_400),
     grace: 3600,
     manual_resume: false,
     post_only: false,
@@ -181,7 +183,7 @@ pub(crate) const FIRST_RULES: Rules = Rules {
 
 /// What a command that is not refused answers; numbers are those of what it made or changed.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Answered {
+pub(crate) enum ExpectedAnswer {
     Pinged,
     PingedNew,
     Check(u64),
@@ -195,45 +197,49 @@ pub(crate) enum Answered {
     Done,
 }
 
-impl From<&Outcome> for Answered {
-    fn from(outcome: &Outcome) -> Self {
+impl From<&CommandOutcome> for ExpectedAnswer {
+    fn from(outcome: &CommandOutcome) -> Self {
         match outcome {
-            Outcome::Pinged => Self::Pinged,
-            Outcome::PingedNew => Self::PingedNew,
-            Outcome::Check(check) => Self::Check(check.id.0),
-            Outcome::Created(check) => Self::Created(check.id.0),
-            Outcome::Project(project) => Self::Project(project.id.0),
-            Outcome::Key(key) => Self::Key(key.id.0),
-            Outcome::Channel(channel) => Self::Channel(channel.id.0),
-            Outcome::User(user) => Self::User(user.id.0),
-            Outcome::Session(session) => Self::Session(session.id.0),
-            Outcome::Assigned(count) => Self::Assigned(*count),
+            CommandOutcome::Pinged => Self::Pinged,
+            CommandOutcome::PingedNewCheck => Self::PingedNew,
+            CommandOutcome::Check(check) => Self::Check(check.id.0),
+            CommandOutcome::CheckCreated(check) => Self::Created(check.id.0),
+            CommandOutcome::Project(project) => Self::Project(project.id.0),
+            CommandOutcome::Key(key) => Self::Key(key.id.0),
+            CommandOutcome::Channel(channel) => Self::Channel(channel.id.0),
+            CommandOutcome::User(user) => Self::User(user.id.0),
+            CommandOutcome::Session(session) => Self::Session(session.id.0),
+            CommandOutcome::ChannelAssigned(count) => Self::Assigned(*count),
             // What is sent is followed by `outbox`.
-            Outcome::Begun(_) | Outcome::Queued(_) | Outcome::Window(_) | Outcome::Declared(_) | Outcome::Done => Self::Done,
-            Outcome::Stage(_) => Self::Done,
+            CommandOutcome::DeliveriesBegun(_)
+            | CommandOutcome::DeliveryQueued(_)
+            | CommandOutcome::Window(_)
+            | CommandOutcome::ConfigApplied(_)
+            | CommandOutcome::Completed => Self::Done,
+            CommandOutcome::Import(_) => Self::Done,
         }
     }
 }
 
 /// A key, with the hour in which its noted use lies in place of the moment.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Key {
+pub(crate) struct ModelKey {
     pub(crate) project: u64,
-    pub(crate) secret: Secret,
+    pub(crate) secret: KeySecret,
     label: String,
     hint: String,
     used: Option<(i64, IpAddr)>,
 }
 
-impl Key {
-    pub(crate) fn of(key: &project::Key) -> Self {
-        let used = key.used.map(|used| (hour(used.at.micros()), used.from));
+impl ModelKey {
+    pub(crate) fn of(key: &project::ProjectKey) -> Self {
+        let used = key.last_use.map(|used| (hour(used.at.micros()), used.from));
         let (label, hint) = (key.label.as_str().into(), key.hint.as_ref().into());
         Self { project: key.project.0, secret: key.secret.clone(), label, hint, used }
     }
 
     /// The first use of an hour counts; one of another hour replaces it.
-    fn note(&mut self, at: i64, from: IpAddr) {
+    fn note_use(&mut self, at: i64, from: IpAddr) {
         if self.used.is_none_or(|(noted, _)| noted != hour(at)) {
             self.used = Some((hour(at), from));
         }
@@ -244,27 +250,27 @@ fn hour(micros: i64) -> i64 {
     micros.div_euclid(3_600_000_000)
 }
 
-type Answer = Result<Answered, Refusal>;
+type ModelResult = Result<ExpectedAnswer, CommandError>;
 
 #[derive(Clone, Default)]
 pub(crate) struct Model {
-    pub(crate) made: u64,
-    pub(crate) stagings: Stagings,
+    pub(crate) last_number: u64,
+    pub(crate) stagings: ModelImports,
     /// When the ping came that was logged last.
     pub(crate) newest_ping: i64,
-    pub(crate) projects: BTreeMap<u64, Project>,
-    pub(crate) keys: BTreeMap<u64, Key>,
+    pub(crate) projects: BTreeMap<u64, ModelProject>,
+    pub(crate) keys: BTreeMap<u64, ModelKey>,
     /// `None`: one that the engine has drawn itself.
     pub(crate) badge_secret: Option<BadgeSecret>,
-    pub(crate) channels: BTreeMap<u64, Channel>,
-    pub(crate) checks: BTreeMap<u64, Check>,
-    pub(crate) users: Users,
+    pub(crate) channels: BTreeMap<u64, ModelChannel>,
+    pub(crate) checks: BTreeMap<u64, ModelCheck>,
+    pub(crate) users: ModelUsers,
     /// By project and number.
-    pub(crate) windows: BTreeMap<(u64, u64), Window>,
+    pub(crate) windows: BTreeMap<(u64, u64), ModelWindow>,
 }
 
 impl Model {
-    pub(crate) fn apply(&mut self, command: &Command, now: i64) -> Answer {
+    pub(crate) fn apply(&mut self, command: &Command, now: i64) -> ModelResult {
         match command {
             Command::Ping(request) => self.ping(request, now),
             Command::Mail(pings) => {
@@ -274,134 +280,134 @@ impl Model {
                         self.ping(ping, now)?;
                     }
                 }
-                Ok(Answered::Done)
+                Ok(ExpectedAnswer::Done)
             }
             Command::CreateCheck(request) => self.create(request, now),
             Command::UpdateCheck(id, edit) => self.update(id.0, edit, now),
-            Command::Pause(id) => {
-                self.check(id.0)?.history.push((now, Event::Pause));
-                Ok(Answered::Check(id.0))
+            Command::PauseCheck(id) => {
+                self.check(id.0)?.history.push((now, HistoryEvent::Pause));
+                Ok(ExpectedAnswer::Check(id.0))
             }
-            Command::Resume(id) => {
+            Command::ResumeCheck(id) => {
                 let check = self.check(id.0)?;
                 check.settle(now);
-                if check.story().status != Status::Paused {
-                    return Err(Refusal::NotPaused);
+                if check.replay().status != Status::Paused {
+                    return Err(CommandError::NotPaused);
                 }
-                check.history.push((now, Event::Resume));
-                Ok(Answered::Check(id.0))
+                check.history.push((now, HistoryEvent::Resume));
+                Ok(ExpectedAnswer::Check(id.0))
             }
             Command::DeleteCheck(id) => {
-                self.checks.remove(&id.0).ok_or(Refusal::NotFound)?;
+                self.checks.remove(&id.0).ok_or(CommandError::NotFound)?;
                 for check in self.checks.values_mut() {
                     check.parents.remove(&id.0);
                 }
-                Ok(Answered::Check(id.0))
+                Ok(ExpectedAnswer::Check(id.0))
             }
-            Command::Expire(ids) | Command::BringBack(ids) => {
+            Command::ExpireChecks(ids) | Command::RearmChecks(ids) => {
                 for id in ids {
                     let Some(check) = self.checks.get_mut(&id.0) else { continue };
-                    if let Command::Expire(_) = command { check.settle(now) } else { check.bring_back(now) }
+                    if let Command::ExpireChecks(_) = command { check.settle(now) } else { check.resume_after_clock_jump(now) }
                 }
-                Ok(Answered::Done)
+                Ok(ExpectedAnswer::Done)
             }
-            Command::RemoveOrphans | Command::CompareAudiences => Ok(Answered::Done),
+            Command::RemoveOrphans | Command::CompareAudiences => Ok(ExpectedAnswer::Done),
             Command::CreateProject(request) => {
-                self.free_name(request.name.as_str())?;
+                self.expect_free_name(request.name.as_str())?;
                 let log_limit = u64::from(request.ping_log_limit);
                 let (name, check_limit) = (request.name.as_str().into(), request.check_limit);
-                let project = Project { name, check_limit, log_limit, source: None };
-                let id = self.id();
+                let project = ModelProject { name, check_limit, log_limit, source: None };
+                let id = self.next_number();
                 self.projects.insert(id, project);
-                Ok(Answered::Project(id))
+                Ok(ExpectedAnswer::Project(id))
             }
-            Command::SetProject { project, name, check_limit, ping_log_limit } => {
-                let mut changed = self.projects.get(&project.0).ok_or(Refusal::NotFound)?.clone();
+            Command::UpdateProject { project, name, check_limit, ping_log_limit } => {
+                let mut changed = self.projects.get(&project.0).ok_or(CommandError::NotFound)?.clone();
                 if let Some(name) = name.as_ref().filter(|name| name.as_str() != changed.name) {
-                    self.free_name(name.as_str())?;
+                    self.expect_free_name(name.as_str())?;
                     changed.name = name.as_str().into();
                 }
                 let old_limit = changed.log_limit;
                 changed.check_limit = check_limit.unwrap_or(changed.check_limit);
                 changed.log_limit = ping_log_limit.map_or(old_limit, u64::from);
                 for check in self.checks.values_mut().filter(|check| check.project == project.0) {
-                    check.lose(old_limit.min(changed.log_limit));
+                    check.drop_oldest_pings(old_limit.min(changed.log_limit));
                 }
                 self.projects.insert(project.0, changed);
-                Ok(Answered::Project(project.0))
+                Ok(ExpectedAnswer::Project(project.0))
             }
             Command::DeleteProject(id) => {
-                self.projects.remove(&id.0).ok_or(Refusal::NotFound)?;
+                self.projects.remove(&id.0).ok_or(CommandError::NotFound)?;
                 self.checks.retain(|_, check| check.project != id.0);
                 self.channels.retain(|_, channel| channel.project != id.0);
                 self.keys.retain(|_, key| key.project != id.0);
                 self.windows.retain(|(project, _), _| *project != id.0);
-                Ok(Answered::Done)
+                Ok(ExpectedAnswer::Done)
             }
             Command::CreateKey(request) => {
                 let project = request.project.0;
-                self.projects.get(&project).ok_or(Refusal::NotFound)?;
+                self.projects.get(&project).ok_or(CommandError::NotFound)?;
                 let (secret, label, hint) = (request.secret.clone(), request.label.as_str().into(), request.hint.as_ref().into());
-                let id = self.id();
-                self.keys.insert(id, Key { project, secret, label, hint, used: None });
-                Ok(Answered::Key(id))
+                let id = self.next_number();
+                self.keys.insert(id, ModelKey { project, secret, label, hint, used: None });
+                Ok(ExpectedAnswer::Key(id))
             }
-            Command::NoteKeyUses(uses) => {
+            Command::RecordKeyUses(uses) => {
                 for (id, used) in uses {
                     if let Some(key) = self.keys.get_mut(&id.0) {
-                        key.note(used.at.micros(), used.from);
+                        key.note_use(used.at.micros(), used.from);
                     }
                 }
-                Ok(Answered::Done)
+                Ok(ExpectedAnswer::Done)
             }
             // No key here comes from another server.
-            Command::RehashKey(..) | Command::ForgetSecrets => Ok(Answered::Done),
+            Command::RehashKey(..) | Command::PruneLegacySecrets => Ok(ExpectedAnswer::Done),
             Command::SetBadgeSecret(secret) => {
                 self.badge_secret = Some(*secret);
-                Ok(Answered::Done)
+                Ok(ExpectedAnswer::Done)
             }
             // Nobody asks for it but the writer itself.
-            Command::SetInstance(_) => Ok(Answered::Done),
-            Command::SetKey(id, label) => {
-                self.keys.get_mut(&id.0).ok_or(Refusal::NotFound)?.label = label.as_str().into();
-                Ok(Answered::Key(id.0))
+            Command::SetInstance(_) => Ok(ExpectedAnswer::Done),
+            Command::RenameKey(id, label) => {
+                self.keys.get_mut(&id.0).ok_or(CommandError::NotFound)?.label = label.as_str().into();
+                Ok(ExpectedAnswer::Key(id.0))
             }
             Command::User(command) => {
                 let projects = self.projects.keys().copied().collect();
-                self.users.apply(command, now, &projects, &mut self.made)
+                self.users.apply(command, now, &projects, &mut self.last_number)
             }
-            Command::RevokeKey(id) => self.keys.remove(&id.0).map(|_| Answered::Done).ok_or(Refusal::NotFound),
+            Command::RevokeKey(id) => self.keys.remove(&id.0).map(|_| ExpectedAnswer::Done).ok_or(CommandError::NotFound),
             Command::CreateChannel(request) => {
-                self.projects.get(&request.project.0).ok_or(Refusal::NotFound)?;
+                self.projects.get(&request.project.0).ok_or(CommandError::NotFound)?;
                 let (project, uuid, settings) = (request.project.0, request.uuid, request.settings.clone());
-                let channel = Channel { project, uuid, name: request.name.clone(), settings };
-                let id = self.id();
+                let channel = ModelChannel { project, uuid, name: request.name.clone(), settings };
+                let id = self.next_number();
                 self.channels.insert(id, channel);
-                Ok(Answered::Channel(id))
+                Ok(ExpectedAnswer::Channel(id))
             }
-            Command::SetChannel { channel: id, name, settings, .. } => {
-                let channel = self.channels.get_mut(&id.0).ok_or(Refusal::NotFound)?;
+            Command::UpdateChannel { channel: id, name, settings, .. } => {
+                let channel = self.channels.get_mut(&id.0).ok_or(CommandError::NotFound)?;
                 if let Some(given) = settings {
-                    channel.settings = channel.settings.replaced(given.pairs()).map_err(Refusal::Settings)?;
+                    channel.settings = channel.settings.replace_with(given.pairs()).map_err(CommandError::InvalidSettings)?;
                 }
                 if let Some(name) = name {
                     channel.name.clone_from(name);
                 }
-                Ok(Answered::Channel(id.0))
+                Ok(ExpectedAnswer::Channel(id.0))
             }
             Command::EnableChannel(id) | Command::DisableChannel { channel: id, .. } => {
-                self.channels.get(&id.0).map(|_| Answered::Channel(id.0)).ok_or(Refusal::NotFound)
+                self.channels.get(&id.0).map(|_| ExpectedAnswer::Channel(id.0)).ok_or(CommandError::NotFound)
             }
             Command::Unsubscribe { channel: id, recipient } => {
-                let channel = self.channels.get(&id.0).ok_or(Refusal::NotFound)?;
+                let channel = self.channels.get(&id.0).ok_or(CommandError::NotFound)?;
                 let is_recipient = channel.settings.recipients().any(|other| *other == **recipient);
-                is_recipient.then_some(Answered::Channel(id.0)).ok_or(Refusal::NotFound)
+                is_recipient.then_some(ExpectedAnswer::Channel(id.0)).ok_or(CommandError::NotFound)
             }
-            Command::Remind(channel) | Command::LogTest(Report { channel, .. }) => {
-                self.channels.get(&channel.0).map(|_| Answered::Done).ok_or(Refusal::NotFound)
+            Command::QueueReminder(channel) | Command::RecordChannelTest(DeliveryReport { channel, .. }) => {
+                self.channels.get(&channel.0).map(|_| ExpectedAnswer::Done).ok_or(CommandError::NotFound)
             }
             Command::AssignChannel { channel, checks, assigned } => {
-                let project = self.channels.get(&channel.0).ok_or(Refusal::NotFound)?.project;
+                let project = self.channels.get(&channel.0).ok_or(CommandError::NotFound)?.project;
                 let mut count = 0;
                 for id in checks {
                     let Some(check) = self.checks.get_mut(&id.0).filter(|check| check.project == project) else { continue };
@@ -411,23 +417,23 @@ impl Model {
                         count += 1;
                     }
                 }
-                Ok(Answered::Assigned(count))
+                Ok(ExpectedAnswer::Assigned(count))
             }
-            Command::Stage(command) => self.stage(command, now),
-            Command::Declare(asked) => self.declare(asked, now),
+            Command::Import(command) => self.stage(command, now),
+            Command::ApplyConfig(asked) => self.declare(asked, now),
             Command::BeginDeliveries(..)
-            | Command::ReportDeliveries(_)
+            | Command::RecordDeliveryReports(_)
             | Command::AdoptSetting { .. }
             | Command::RetryDelivery { .. }
-            | Command::Away(_)
-            | Command::ForgetAhead => Ok(Answered::Done),
+            | Command::RecordOutage(_)
+            | Command::DropFutureOutages => Ok(ExpectedAnswer::Done),
             Command::SetAlerting { check: id, after, parents } => {
                 let project = self.check(id.0)?.project;
                 if let Some(parents) = parents {
                     let mut above = BTreeSet::new();
                     let mut next: Vec<_> = parents.ids().iter().map(|parent| parent.0).collect();
                     if next.iter().any(|parent| self.checks.get(parent).is_none_or(|parent| parent.project != project)) {
-                        return Err(Refusal::Parents(ParentsError::NotFound));
+                        return Err(CommandError::InvalidParents(ParentsError::NotFound));
                     }
                     while let Some(parent) = next.pop() {
                         if let Some(check) = self.checks.get(&parent).filter(|_| above.insert(parent)) {
@@ -435,72 +441,72 @@ impl Model {
                         }
                     }
                     if above.contains(&id.0) {
-                        return Err(Refusal::Parents(ParentsError::Circle));
+                        return Err(CommandError::InvalidParents(ParentsError::Cycle));
                     }
                 }
                 let check = self.check(id.0)?;
                 check.settle(now);
-                check.patient |= after.is_some_and(|after| after != Failures::ONE);
-                check.after = after.unwrap_or(check.after);
+                check.patient |= after.is_some_and(|after| after != FailureThreshold::ONE);
+                check.failure_threshold = after.unwrap_or(check.failure_threshold);
                 if let Some(parents) = parents {
                     check.parents = parents.ids().iter().map(|parent| parent.0).collect();
                 }
-                Ok(Answered::Check(id.0))
+                Ok(ExpectedAnswer::Check(id.0))
             }
             Command::CreateWindow(request) => {
-                self.projects.get(&request.project.0).ok_or(Refusal::NotFound)?;
-                let id = self.id();
-                self.windows.insert((request.project.0, id), Window { tags: request.tags.clone(), times: request.times.clone() });
-                Ok(Answered::Done)
+                self.projects.get(&request.project.0).ok_or(CommandError::NotFound)?;
+                let id = self.next_number();
+                self.windows.insert((request.project.0, id), ModelWindow { tags: request.tags.clone(), times: request.times.clone() });
+                Ok(ExpectedAnswer::Done)
             }
             Command::DeleteWindow(project, id) => {
                 if self.windows.remove(&(project.0, id.0)).is_some() {
-                    Ok(Answered::Done)
+                    Ok(ExpectedAnswer::Done)
                 } else {
-                    Err(Refusal::NotFound)
+                    Err(CommandError::NotFound)
                 }
             }
             Command::DeleteChannel(id) => {
-                let gone = self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;
+                let gone = self.channels.remove(&id.0).ok_or(CommandError::NotFound)?;
                 for group in self.channels.values_mut().filter(|group| group.has_member(gone.uuid)) {
-                    group.settings = group.settings.with_members_kept(|member| member != gone.uuid).into_owned();
+                    group.settings = group.settings.with_retained_members(|member| member != gone.uuid).into_owned();
                 }
                 for check in self.checks.values_mut() {
                     check.labels.channels.remove(&id.0);
                 }
-                Ok(Answered::Done)
+                Ok(ExpectedAnswer::Done)
             }
         }
     }
 
     /// What the engine does by itself, before anything else: it looks for deadlines, and may bring checks back.
-    pub(crate) fn look(&mut self, now: i64, brings_back: bool) {
+    pub(crate) fn look_at_clock(&mut self, now: i64, brings_back: bool) {
         self.users.look(now);
-        self.stagings.look(now);
+        self.stagings.abandon_idle(now);
         for check in self.checks.values_mut() {
-            check.history.push((now, Event::Look));
+            check.history.push((now, HistoryEvent::CheckDeadlines));
             if brings_back {
-                check.bring_back(now);
+                check.resume_after_clock_jump(now);
             }
         }
     }
 
     /// Of a deadline that had passed less than a tick before a look, the engine alone says whether it was noticed. Before the latest look the
     /// clock may have been set back since another one.
-    pub(crate) fn believe(&mut self, state: &State) {
+    pub(crate) fn accept_noticed_deadlines(&mut self, state: &State) {
         for check in self.checks.values_mut() {
             let Some(found) = state.check_by_uuid(check.names.uuid).map(|found| found.state) else { continue };
-            let looks = check.history.iter().enumerate().rev().filter(|(_, (_, event))| matches!(event, Event::Look));
+            let looks = check.history.iter().enumerate().rev().filter(|(_, (_, event))| matches!(event, HistoryEvent::CheckDeadlines));
             let looks: Vec<_> = looks.map(|(place, _)| place).take(2).collect();
             let variants = (0..1 << looks.len()).map(|noticed| {
                 let mut variant = check.clone();
                 for (_, place) in looks.iter().enumerate().filter(|(bit, _)| noticed >> bit & 1 == 1) {
-                    variant.history[*place].1 = Event::Settle;
+                    variant.history[*place].1 = HistoryEvent::Settle;
                 }
                 variant
             });
-            let fits = |variant: &Check| {
-                let story = variant.story();
+            let fits = |variant: &ModelCheck| {
+                let story = variant.replay();
                 (story.status, story.changed) == (found.status, found.changed.micros())
             };
             if let Some(variant) = variants.into_iter().find(fits) {
@@ -511,21 +517,21 @@ impl Model {
 
     /// The latest of the newest ping and the last changes of checks, apart from those that lie ahead of a clock that shows `now`.
     pub(crate) fn latest(&self, now: i64) -> i64 {
-        let changes = self.checks.values().map(|check| check.story().changed);
-        changes.chain([self.newest_ping]).filter(|at| at - now < STEP).max().unwrap_or_default()
+        let changes = self.checks.values().map(|check| check.replay().changed);
+        changes.chain([self.newest_ping]).filter(|at| at - now < CLOCK_JUMP).max().unwrap_or_default()
     }
 
-    pub(super) fn id(&mut self) -> u64 {
-        self.made += 1;
-        self.made
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
     }
 
-    fn check(&mut self, id: u64) -> Result<&mut Check, Refusal> {
-        self.checks.get_mut(&id).ok_or(Refusal::NotFound)
+    fn check(&mut self, id: u64) -> Result<&mut ModelCheck, CommandError> {
+        self.checks.get_mut(&id).ok_or(CommandError::NotFound)
     }
 
-    fn free_name(&self, name: &str) -> Result<(), Refusal> {
-        if self.projects.values().any(|project| project.name == name) { Err(Refusal::ProjectNameTaken) } else { Ok(()) }
+    fn expect_free_name(&self, name: &str) -> Result<(), CommandError> {
+        if self.projects.values().any(|project| project.name == name) { Err(CommandError::ProjectNameTaken) } else { Ok(()) }
     }
 
     fn is_full(&self, project: u64, factor: usize) -> bool {
@@ -534,11 +540,11 @@ impl Model {
     }
 
     /// The one check that a mail's ping is for.
-    fn addressee(&self, target: &Target) -> Option<u64> {
-        let is_meant = |check: &Check| match target {
-            Target::Uuid(uuid) => check.names.uuid == *uuid,
-            Target::Slug { key, slug, .. } => {
-                let owner = self.keys.values().find(|own| own.secret == Secret::Ping(key.clone()));
+    fn addressee(&self, target: &PingTarget) -> Option<u64> {
+        let is_meant = |check: &ModelCheck| match target {
+            PingTarget::Uuid(uuid) => check.names.uuid == *uuid,
+            PingTarget::Slug { key, slug, .. } => {
+                let owner = self.keys.values().find(|own| own.secret == KeySecret::Ping(key.clone()));
                 owner.is_some_and(|key| key.project == check.project) && check.labels.slug == slug.as_str()
             }
         };
@@ -546,51 +552,51 @@ impl Model {
         meant.next().filter(|_| meant.next().is_none())
     }
 
-    fn ping(&mut self, request: &PingRequest, now: i64) -> Answer {
+    fn ping(&mut self, request: &PingRequest, now: i64) -> ModelResult {
         let mut used = None;
         let (id, answered) = match &request.target {
-            Target::Uuid(uuid) => {
+            PingTarget::Uuid(uuid) => {
                 let found = self.checks.iter().find(|(_, check)| check.names.uuid == *uuid);
-                (*found.ok_or(Refusal::NotFound)?.0, Answered::Pinged)
+                (*found.ok_or(CommandError::NotFound)?.0, ExpectedAnswer::Pinged)
             }
-            Target::Slug { key, slug, create } => {
-                let owner = self.keys.iter().find(|(_, own)| own.secret == Secret::Ping(key.clone()));
-                let (key, project) = owner.map(|(id, key)| (*id, key.project)).ok_or(Refusal::NotFound)?;
+            PingTarget::Slug { key, slug, create } => {
+                let owner = self.keys.iter().find(|(_, own)| own.secret == KeySecret::Ping(key.clone()));
+                let (key, project) = owner.map(|(id, key)| (*id, key.project)).ok_or(CommandError::NotFound)?;
                 used = Some(key);
-                let named = |check: &Check| check.project == project && check.labels.slug == slug.as_str();
+                let named = |check: &ModelCheck| check.project == project && check.labels.slug == slug.as_str();
                 let found: Vec<_> = self.checks.iter().filter(|(_, check)| named(check)).map(|(id, _)| *id).collect();
                 match (found.as_slice(), create) {
-                    ([id], _) => (*id, Answered::Pinged),
+                    ([id], _) => (*id, ExpectedAnswer::Pinged),
                     ([], Some(names)) if !self.is_full(project, 2) => {
-                        let edit = Edit { channels: Some(ChannelChoice::All), ..Edit::default() };
+                        let edit = CheckEdit { channels: Some(ChannelSelection::All), ..CheckEdit::default() };
                         let id = self.insert(project, *names, &edit, now)?;
                         let labels = &mut self.check(id)?.labels;
                         (labels.name, labels.slug) = (slug.as_str().into(), slug.as_str().into());
-                        (id, Answered::PingedNew)
+                        (id, ExpectedAnswer::PingedNew)
                     }
-                    ([], _) => return Err(Refusal::NotFound),
-                    _ => return Err(Refusal::AmbiguousSlug),
+                    ([], _) => return Err(CommandError::NotFound),
+                    _ => return Err(CommandError::AmbiguousSlug),
                 }
             }
         };
         let stored = match &request.signal {
-            Signal::Http(_) | Signal::Exit(_) => request.body.slice(..request.body.len().min(BODY_LIMIT)),
-            Signal::Email { .. } => request.body.clone(),
+            PingSignal::Http(_) | PingSignal::Exit(_) => request.body.slice(..request.body.len().min(BODY_LIMIT)),
+            PingSignal::Email { .. } => request.body.clone(),
         };
         let PingRequest { signal, origin, rid, .. } = request.clone();
         let sent = Bytes::clone(&request.body);
         if let (Some(key), Some(from)) = (used.and_then(|key| self.keys.get_mut(&key)), origin.remote_addr) {
-            key.note(now, from);
+            key.note_use(now, from);
         }
-        self.check(id)?.history.push((now, Event::Ping { signal, method: origin.method, rid, sent, stored }));
+        self.check(id)?.history.push((now, HistoryEvent::Ping { signal, method: origin.method, rid, sent, stored }));
         self.newest_ping = now;
         Ok(answered)
     }
 
-    fn create(&mut self, request: &CreateCheck, now: i64) -> Answer {
+    fn create(&mut self, request: &CreateCheckRequest, now: i64) -> ModelResult {
         let project = request.project.0;
-        self.projects.get(&project).ok_or(Refusal::NotFound)?;
-        let matches = |check: &Check| {
+        self.projects.get(&project).ok_or(CommandError::NotFound)?;
+        let matches = |check: &ModelCheck| {
             let labels = &check.labels;
             let edit = &request.edit;
             check.project == project
@@ -607,45 +613,45 @@ impl Model {
             return self.update(*id, &request.edit, now);
         }
         if self.is_full(project, 1) {
-            return Err(Refusal::CheckLimit);
+            return Err(CommandError::CheckLimitReached);
         }
-        self.insert(project, request.names, &request.edit, now).map(Answered::Created)
+        self.insert(project, request.uuids, &request.edit, now).map(ExpectedAnswer::Created)
     }
 
-    fn insert(&mut self, project: u64, names: CheckNames, edit: &Edit, now: i64) -> Result<u64, Refusal> {
-        let mut check = Check::imported(names, project, now, Vec::new());
+    fn insert(&mut self, project: u64, names: CheckUuids, edit: &CheckEdit, now: i64) -> Result<u64, CommandError> {
+        let mut check = ModelCheck::imported(names, project, now, Vec::new());
         self.edit(&mut check, edit)?;
         check.first_rules = check.rules;
-        let id = self.id();
+        let id = self.next_number();
         self.checks.insert(id, check);
         Ok(id)
     }
 
-    fn update(&mut self, id: u64, edit: &Edit, now: i64) -> Answer {
+    fn update(&mut self, id: u64, edit: &CheckEdit, now: i64) -> ModelResult {
         let mut check = self.check(id)?.clone();
         self.edit(&mut check, edit)?;
-        check.history.push((now, Event::NewRules(check.rules)));
+        check.history.push((now, HistoryEvent::NewRules(check.rules)));
         self.checks.insert(id, check);
-        Ok(Answered::Check(id))
+        Ok(ExpectedAnswer::Check(id))
     }
 
-    pub(super) fn edit(&self, check: &mut Check, edit: &Edit) -> Result<(), Refusal> {
-        let Check { labels, rules, project, timeout, .. } = check;
+    pub(super) fn edit(&self, check: &mut ModelCheck, edit: &CheckEdit) -> Result<(), CommandError> {
+        let ModelCheck { labels, rules, project, timeout, .. } = check;
         let own: Vec<_> = self.channels.iter().filter(|(_, channel)| channel.project == *project).collect();
         match &edit.channels {
             None => {}
-            Some(ChannelChoice::All) => labels.channels = own.iter().map(|(id, _)| **id).collect(),
-            Some(ChannelChoice::Listed(items)) => {
+            Some(ChannelSelection::All) => labels.channels = own.iter().map(|(id, _)| **id).collect(),
+            Some(ChannelSelection::Listed(items)) => {
                 let mut chosen = BTreeSet::new();
                 for item in items {
                     if item.is_empty() {
-                        return Err(Refusal::EmptyChannel);
+                        return Err(CommandError::EmptyChannel);
                     }
-                    let names = |channel: &Channel| channel.name.as_str() == &**item || channel.uuid.to_string() == **item;
+                    let names = |channel: &ModelChannel| channel.name.as_str() == &**item || channel.uuid.to_string() == **item;
                     match own.iter().filter(|(_, channel)| names(channel)).collect::<Vec<_>>().as_slice() {
-                        [] => return Err(Refusal::InvalidChannel(item.clone())),
+                        [] => return Err(CommandError::InvalidChannel(item.clone())),
                         [(id, _)] => chosen.insert(**id),
-                        _ => return Err(Refusal::AmbiguousChannel(item.clone())),
+                        _ => return Err(CommandError::AmbiguousChannel(item.clone())),
                     };
                 }
                 labels.channels = chosen;
@@ -664,13 +670,13 @@ impl Model {
         }
         if let Some(schedule) = &edit.schedule {
             rules.period = match schedule.text() {
-                "*/5 * * * *" => Period::EveryFiveMinutes,
-                "0 3 * * *" => Period::AtThree,
-                _ => Period::Over,
+                "*/5 * * * *" => ModelPeriod::EveryFiveMinutes,
+                "0 3 * * *" => ModelPeriod::AtThree,
+                _ => ModelPeriod::Ended,
             };
         } else if let Some(seconds) = edit.timeout {
             *timeout = seconds.get();
-            rules.period = Period::Seconds(*timeout);
+            rules.period = ModelPeriod::Seconds(*timeout);
         }
         rules.grace = edit.grace.map_or(rules.grace, |grace| grace.get());
         rules.keywords |= edit.start_kw.is_some();

@@ -3,24 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::domain::ids::{ProjectId, SessionId, UserId};
-use overdue::domain::moment::Moment;
 use overdue::domain::project::KeyHash;
-use overdue::domain::user::link::Purpose;
-use overdue::domain::user::second_factor::{Proof, SecondFactor, TotpSecret};
-use overdue::domain::user::{Grant, Membership, PasswordHash, Projects, Taste, Theme, UserName};
-use overdue::engine::command::Refusal;
-use overdue::engine::command::user::{Closing, FirstUser, NewSession, NewUser, UserChanges, UserCommand, UserRefusal};
+use overdue::domain::timestamp::Timestamp;
+use overdue::domain::user::one_time_link::LinkPurpose;
+use overdue::domain::user::second_factor::{SecondFactor, SecondFactorProof, TotpSecret};
+use overdue::domain::user::{Grant, Membership, PasswordHash, ProjectMemberships, Theme, UserName, UserPreferences};
+use overdue::engine::command::CommandError;
+use overdue::engine::command::user::{FirstUser, NewSession, NewUser, SessionSelection, UserChanges, UserCommand, UserCommandError};
 use overdue::engine::state::State;
 
-use super::model::Answered;
+use super::model::ExpectedAnswer;
 use super::verify::same;
-use crate::support::dice::Dice;
+use crate::support::seeded_rng::SeededRng;
 
 const SECOND: i64 = 1_000_000;
 const HALF_A_YEAR: i64 = 180 * 86_400 * SECOND;
 
 #[derive(Clone, PartialEq, Debug)]
-struct User {
+struct ModelUser {
     name: String,
     password: Option<String>,
     /// The secret of its second factor, the last half minute of it that was used, and the codes that are left.
@@ -32,7 +32,7 @@ struct User {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-struct Session {
+struct ModelSession {
     hash: [u8; 32],
     user: u64,
     created: i64,
@@ -42,28 +42,28 @@ struct Session {
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Users {
-    users: BTreeMap<u64, User>,
-    sessions: BTreeMap<u64, Session>,
+pub(crate) struct ModelUsers {
+    users: BTreeMap<u64, ModelUser>,
+    sessions: BTreeMap<u64, ModelSession>,
     /// By hash: whose password it is for, or the setup; and when it ends.
     links: BTreeMap<[u8; 32], (Option<u64>, i64)>,
     /// The latest time there ever was. What was over then may have been removed.
     latest: i64,
 }
 
-type Answer = Result<Answered, Refusal>;
+type UserResult = Result<ExpectedAnswer, CommandError>;
 
-fn refused(refusal: UserRefusal) -> Answer {
-    Err(Refusal::User(refusal))
+fn refused(refusal: UserCommandError) -> UserResult {
+    Err(CommandError::User(refusal))
 }
 
-impl Users {
+impl ModelUsers {
     pub(crate) fn look(&mut self, now: i64) {
         self.latest = self.latest.max(now);
     }
 
     /// What a command comes to; `made` counts what was ever made, of every kind.
-    pub(crate) fn apply(&mut self, command: &UserCommand, now: i64, projects: &BTreeSet<u64>, made: &mut u64) -> Answer {
+    pub(crate) fn apply(&mut self, command: &UserCommand, now: i64, projects: &BTreeSet<u64>, made: &mut u64) -> UserResult {
         self.look(now);
         let mut id = || {
             *made += 1;
@@ -72,81 +72,89 @@ impl Users {
         match command {
             UserCommand::Create(NewUser { name, password, grant, .. }) => {
                 if self.named(name).is_some() {
-                    return refused(UserRefusal::NameTaken);
+                    return refused(UserCommandError::NameTaken);
                 }
-                let projects = granted(grant, projects)?;
+                let projects = expected_grant(grant, projects)?;
                 let id = id();
                 let password = password.as_ref().map(|password| password.as_str().into());
-                self.users
-                    .insert(id, User { name: name.as_str().into(), password, second: None, projects, is_dark: false, disabled: false });
+                self.users.insert(
+                    id,
+                    ModelUser { name: name.as_str().into(), password, second: None, projects, is_dark: false, disabled: false },
+                );
                 self.links.retain(|_, (user, _)| user.is_some());
-                Ok(Answered::User(id))
+                Ok(ExpectedAnswer::User(id))
             }
-            UserCommand::Set { user, changes, by } => self.set(user.0, changes, *by, projects),
+            UserCommand::Update { user, changes, requested_by: by } => self.set(user.0, changes, *by, projects),
             UserCommand::Delete(UserId(user)) => {
-                self.users.get(user).ok_or(Refusal::NotFound)?;
+                self.users.get(user).ok_or(CommandError::NotFound)?;
                 if self.is_last_owner(*user) {
-                    return refused(UserRefusal::LastOwner);
+                    return refused(UserCommandError::LastOwner);
                 }
                 self.users.remove(user);
                 self.sessions.retain(|_, session| session.user != *user);
                 self.links.retain(|_, (of, _)| *of != Some(*user));
-                Ok(Answered::Done)
+                Ok(ExpectedAnswer::Done)
             }
             UserCommand::CreateLink { purpose, hash, secs } => {
                 let of = match purpose {
-                    Purpose::Setup if !self.users.is_empty() => return refused(UserRefusal::NotEmpty),
-                    Purpose::Setup => None,
-                    Purpose::Password(user) => Some(user.0),
+                    LinkPurpose::Setup if !self.users.is_empty() => return refused(UserCommandError::UserExists),
+                    LinkPurpose::Setup => None,
+                    LinkPurpose::Password(user) => Some(user.0),
                 };
                 if let Some(user) = of
-                    && self.users.get(&user).ok_or(Refusal::NotFound)?.disabled
+                    && self.users.get(&user).ok_or(CommandError::NotFound)?.disabled
                 {
-                    return refused(UserRefusal::NotAllowed);
+                    return refused(UserCommandError::SignInRefused);
                 }
                 id();
                 self.links.retain(|_, (user, _)| *user != of);
                 self.links.insert(hash.0, (of, now + secs * SECOND));
-                Ok(Answered::Done)
+                Ok(ExpectedAnswer::Done)
             }
             UserCommand::RedeemLink { hash, setup, password, session } => {
-                let Some((of, expires)) = self.links.get(&hash.0).copied() else { return refused(UserRefusal::LinkSpent) };
+                let Some((of, expires)) = self.links.get(&hash.0).copied() else { return refused(UserCommandError::LinkInvalid) };
                 assert!(expires > now, "simulations use no link that is over");
                 let password = Some(password.as_str().to_owned());
                 let user = match (of, setup) {
-                    (None, Some(FirstUser { name, taste, .. })) => {
+                    (None, Some(FirstUser { name, preferences: taste, .. })) => {
                         let (id, name, is_dark) = (id(), name.as_str().into(), taste.theme == Theme::Dark);
-                        self.users.insert(id, User { name, password, second: None, projects: None, is_dark, disabled: false });
+                        self.users.insert(id, ModelUser { name, password, second: None, projects: None, is_dark, disabled: false });
                         id
                     }
                     (Some(user), None) => {
                         self.users.get_mut(&user).unwrap().password = password;
                         user
                     }
-                    _ => return refused(UserRefusal::LinkSpent),
+                    _ => return refused(UserCommandError::LinkInvalid),
                 };
                 self.links.remove(&hash.0);
                 self.sessions.retain(|_, session| session.user != user);
                 if self.users[&user].second.is_some() {
-                    return Ok(Answered::User(user));
+                    return Ok(ExpectedAnswer::User(user));
                 }
                 Ok(self.open(id(), user, session, Some(now), now))
             }
-            UserCommand::OpenSession { user: UserId(user), checked, renewed, second, session } => {
+            UserCommand::OpenSession {
+                user: UserId(user),
+                verified_password: checked,
+                rehashed_password: renewed,
+                second_factor: second,
+                session,
+            } => {
                 self.allowed(*user, checked.as_ref())?;
                 if checked.is_some()
                     && let Some(own) = &mut self.users.get_mut(user).unwrap().second
-                    && !show(own, second.as_ref())
+                    && !use_proof(own, second.as_ref())
                 {
-                    return refused(UserRefusal::NotAllowed);
+                    return refused(UserCommandError::SignInRefused);
                 }
                 if let (Some(_), Some(renewed)) = (checked, renewed) {
                     self.users.get_mut(user).unwrap().password = Some(renewed.as_str().into());
                 }
                 Ok(self.open(id(), *user, session, checked.as_ref().map(|_| now), now))
             }
-            UserCommand::TouchSession { session: SessionId(id), idle_secs, checked, .. } => {
-                let user = self.sessions.get(id).map(|session| session.user).ok_or(Refusal::NotFound)?;
+            UserCommand::TouchSession { session: SessionId(id), idle_secs, verified_password: checked, .. } => {
+                let user = self.sessions.get(id).map(|session| session.user).ok_or(CommandError::NotFound)?;
                 if checked.is_some() {
                     self.allowed(user, checked.as_ref())?;
                 }
@@ -155,72 +163,72 @@ impl Users {
                 session.seen = now;
                 session.expires = (now + idle_secs * SECOND).min(session.created + HALF_A_YEAR);
                 session.confirmed = checked.as_ref().map(|_| now).or(session.confirmed);
-                Ok(Answered::Session(*id))
+                Ok(ExpectedAnswer::Session(*id))
             }
-            UserCommand::CloseSessions { user, which } => {
+            UserCommand::CloseSessions { user, selection: which } => {
                 self.close(user.0, *which);
-                Ok(Answered::Done)
+                Ok(ExpectedAnswer::Done)
             }
-            UserCommand::RemoveExpired => Ok(Answered::Done),
+            UserCommand::RemoveExpired => Ok(ExpectedAnswer::Done),
         }
     }
 
-    fn set(&mut self, id: u64, changes: &UserChanges, by: Option<SessionId>, projects: &BTreeSet<u64>) -> Answer {
-        let mut user = self.users.get(&id).ok_or(Refusal::NotFound)?.clone();
+    fn set(&mut self, id: u64, changes: &UserChanges, by: Option<SessionId>, projects: &BTreeSet<u64>) -> UserResult {
+        let mut user = self.users.get(&id).ok_or(CommandError::NotFound)?.clone();
         if let Some(name) = &changes.name {
             if self.named(name).is_some_and(|other| other != id) {
-                return refused(UserRefusal::NameTaken);
+                return refused(UserCommandError::NameTaken);
             }
             user.name = name.as_str().into();
         }
         if let Some(grant) = &changes.grant {
-            user.projects = granted(grant, projects)?;
+            user.projects = expected_grant(grant, projects)?;
         }
         user.disabled = changes.disabled.unwrap_or(user.disabled);
         if (user.projects.is_some() || user.disabled) && self.is_last_owner(id) {
-            return refused(UserRefusal::LastOwner);
+            return refused(UserCommandError::LastOwner);
         }
-        if let Some(taste) = &changes.taste {
+        if let Some(taste) = &changes.preferences {
             user.is_dark = taste.theme == Theme::Dark;
         }
-        if let Some(second) = &changes.second {
-            user.second = second.as_ref().map(parts);
+        if let Some(second) = &changes.second_factor {
+            user.second = second.as_ref().map(second_factor_parts);
         }
         if let Some(password) = &changes.password {
             user.password = Some(password.as_str().into());
-            self.close(id, by.map_or(Closing::All, Closing::AllBut));
+            self.close(id, by.map_or(SessionSelection::All, SessionSelection::AllBut));
         }
         if user.disabled {
-            self.close(id, Closing::All);
+            self.close(id, SessionSelection::All);
         }
         if user.disabled || changes.password.is_some() {
             self.links.retain(|_, (of, _)| *of != Some(id));
         }
         self.users.insert(id, user);
-        Ok(Answered::User(id))
+        Ok(ExpectedAnswer::User(id))
     }
 
-    fn open(&mut self, id: u64, user: u64, session: &NewSession, confirmed: Option<i64>, now: i64) -> Answered {
+    fn open(&mut self, id: u64, user: u64, session: &NewSession, confirmed: Option<i64>, now: i64) -> ExpectedAnswer {
         let expires = now + (session.idle_secs * SECOND).min(HALF_A_YEAR);
-        self.sessions.insert(id, Session { hash: session.hash.0, user, created: now, seen: now, confirmed, expires });
-        Answered::Session(id)
+        self.sessions.insert(id, ModelSession { hash: session.hash.0, user, created: now, seen: now, confirmed, expires });
+        ExpectedAnswer::Session(id)
     }
 
-    fn close(&mut self, user: u64, which: Closing) {
+    fn close(&mut self, user: u64, which: SessionSelection) {
         self.sessions.retain(|id, session| {
             let stays = match which {
-                Closing::One(one) => one.0 != *id,
-                Closing::AllBut(one) => one.0 == *id,
-                Closing::All => false,
+                SessionSelection::One(one) => one.0 != *id,
+                SessionSelection::AllBut(one) => one.0 == *id,
+                SessionSelection::All => false,
             };
             session.user != user || stays
         });
     }
 
-    fn allowed(&self, user: u64, checked: Option<&PasswordHash>) -> Result<(), Refusal> {
-        let user = self.users.get(&user).ok_or(Refusal::NotFound)?;
+    fn allowed(&self, user: u64, checked: Option<&PasswordHash>) -> Result<(), CommandError> {
+        let user = self.users.get(&user).ok_or(CommandError::NotFound)?;
         let is_other = checked.is_some_and(|checked| user.password.as_deref() != Some(checked.as_str()));
-        if user.disabled || is_other { Err(Refusal::User(UserRefusal::NotAllowed)) } else { Ok(()) }
+        if user.disabled || is_other { Err(CommandError::User(UserCommandError::SignInRefused)) } else { Ok(()) }
     }
 
     fn named(&self, name: &UserName) -> Option<u64> {
@@ -234,20 +242,20 @@ impl Users {
 
     /// Compares what is in memory. What is over, or once was, may be there or not.
     pub(crate) fn verify(&self, state: &State, now: i64) -> Result<(), String> {
-        let found: BTreeMap<_, _> = state.users.iter().map(|user| (user.id.0, shown(user))).collect();
+        let found: BTreeMap<_, _> = state.users.iter().map(|user| (user.id.0, model_user_of(user))).collect();
         same!(found, self.users, "users");
         let over = self.latest.max(now);
-        let now = Moment::from_micros(now);
+        let now = Timestamp::from_micros(now);
         for (id, expected) in &self.users {
             let user = state.users.by_name(&UserName::parse(&expected.name.to_uppercase()).unwrap());
             same!(user.map(|user| user.id.0), Some(*id), "user of a name");
             for session in state.users.sessions_of(UserId(*id), now) {
-                let found = Session {
+                let found = ModelSession {
                     hash: session.hash.0,
                     user: session.user.0,
                     created: session.created.micros(),
-                    seen: session.seen.micros(),
-                    confirmed: session.confirmed.map(Moment::micros),
+                    seen: session.last_used.micros(),
+                    confirmed: session.password_confirmed.map(Timestamp::micros),
                     expires: session.expires.micros(),
                 };
                 same!(Some(&found), self.sessions.get(&session.id.0), "session {}", session.id.0);
@@ -259,7 +267,7 @@ impl Users {
             same!(found, (!disabled).then_some((*id, session.user)), "session of a cookie");
         }
         for (hash, (of, expires)) in self.links.iter().filter(|(_, (_, expires))| *expires > over) {
-            let purpose = of.map_or(Purpose::Setup, |user| Purpose::Password(UserId(user)));
+            let purpose = of.map_or(LinkPurpose::Setup, |user| LinkPurpose::Password(UserId(user)));
             let found = state.users.link(&KeyHash(*hash), now).map(|link| (link.purpose, link.expires.micros()));
             same!(found, Some((purpose, *expires)), "link of a code");
         }
@@ -267,28 +275,35 @@ impl Users {
     }
 }
 
-fn shown(user: &overdue::domain::user::User) -> User {
+fn model_user_of(user: &overdue::domain::user::User) -> ModelUser {
     let projects = match &user.grant {
         Grant::Owner => None,
         Grant::Projects(projects) => Some(projects.iter().map(|(id, kind)| (id.0, kind == Membership::Member)).collect()),
     };
     let password = user.password.as_ref().map(|password| password.as_str().into());
-    let second = user.second.as_ref().map(parts);
-    User { name: user.name.as_str().into(), password, second, projects, is_dark: user.taste.theme == Theme::Dark, disabled: user.disabled }
+    let second = user.second_factor.as_ref().map(second_factor_parts);
+    ModelUser {
+        name: user.name.as_str().into(),
+        password,
+        second,
+        projects,
+        is_dark: user.preferences.theme == Theme::Dark,
+        disabled: user.disabled,
+    }
 }
 
-fn parts(second: &SecondFactor) -> ([u8; 20], u64, Vec<[u8; 32]>) {
-    (*second.secret.as_bytes(), second.used, second.recovery.iter().map(|hash| hash.0).collect())
+fn second_factor_parts(second: &SecondFactor) -> ([u8; 20], u64, Vec<[u8; 32]>) {
+    (*second.secret.as_bytes(), second.last_used_step, second.recovery_hashes.iter().map(|hash| hash.0).collect())
 }
 
 /// Uses a proof up, if it is one.
-fn show((secret, used, codes): &mut ([u8; 20], u64, Vec<[u8; 32]>), proof: Option<&Proof>) -> bool {
+fn use_proof((secret, used, codes): &mut ([u8; 20], u64, Vec<[u8; 32]>), proof: Option<&SecondFactorProof>) -> bool {
     match proof {
-        Some(Proof::Code { secret: of, step }) if of.as_bytes() == secret && step > used => {
+        Some(SecondFactorProof::Code { secret: of, step }) if of.as_bytes() == secret && step > used => {
             *used = *step;
             true
         }
-        Some(Proof::Recovery(hash)) => match codes.iter().position(|code| *code == hash.0) {
+        Some(SecondFactorProof::Recovery(hash)) => match codes.iter().position(|code| *code == hash.0) {
             Some(at) => {
                 codes.remove(at);
                 true
@@ -299,10 +314,10 @@ fn show((secret, used, codes): &mut ([u8; 20], u64, Vec<[u8; 32]>), proof: Optio
     }
 }
 
-fn granted(grant: &Grant, known: &BTreeSet<u64>) -> Result<Option<BTreeMap<u64, bool>>, Refusal> {
+fn expected_grant(grant: &Grant, known: &BTreeSet<u64>) -> Result<Option<BTreeMap<u64, bool>>, CommandError> {
     let Grant::Projects(projects) = grant else { return Ok(None) };
     let projects: BTreeMap<_, _> = projects.iter().map(|(id, kind)| (id.0, kind == Membership::Member)).collect();
-    if projects.keys().all(|id| known.contains(id)) { Ok(Some(projects)) } else { Err(Refusal::NotFound) }
+    if projects.keys().all(|id| known.contains(id)) { Ok(Some(projects)) } else { Err(CommandError::NotFound) }
 }
 
 /// Of the form that hashes have, so that what is exported can be imported.
@@ -313,35 +328,38 @@ const PASSWORDS: [&str; 3] = [
 ];
 
 /// Some command about users; nothing is asked of what is, or once was, over.
-pub(crate) fn some_command(dice: &Dice, model: &Users, project: ProjectId) -> UserCommand {
-    let hash = |dice: &Dice| KeyHash(dice.random().bytes());
-    let password = |dice: &Dice| PasswordHash::new(dice.pick(&PASSWORDS));
-    let name = |dice: &Dice| UserName::parse(dice.pick(&["ann", "Ann", "bob", "eve", "EVE"])).unwrap();
-    let taste = |dice: &Dice| Taste { theme: dice.pick(&[Theme::Dark, Theme::Light]), ..Taste::default() };
-    let days = |dice: &Dice| dice.pick(&[1, 30, 400]) * 86_400;
-    let grant = |dice: &Dice| {
+pub(crate) fn random_command(dice: &SeededRng, model: &ModelUsers, project: ProjectId) -> UserCommand {
+    let hash = |dice: &SeededRng| KeyHash(dice.random().bytes());
+    let password = |dice: &SeededRng| PasswordHash::new(dice.pick(&PASSWORDS));
+    let name = |dice: &SeededRng| UserName::parse(dice.pick(&["ann", "Ann", "bob", "eve", "EVE"])).unwrap();
+    let taste = |dice: &SeededRng| UserPreferences { theme: dice.pick(&[Theme::Dark, Theme::Light]), ..UserPreferences::default() };
+    let days = |dice: &SeededRng| dice.pick(&[1, 30, 400]) * 86_400;
+    let grant = |dice: &SeededRng| {
         let project = (project, dice.pick(&Membership::ALL));
-        if dice.chance(40) { Grant::Owner } else { Grant::Projects(Projects::new(dice.maybe(80, |_| project))) }
+        if dice.chance(40) { Grant::Owner } else { Grant::Projects(ProjectMemberships::new(dice.optional(80, |_| project))) }
     };
-    let session = |dice: &Dice| NewSession {
+    let session = |dice: &SeededRng| NewSession {
         hash: hash(dice),
-        agent: "browser".into(),
+        user_agent: "browser".into(),
         address: [192, 0, 2, dice.below(4) as u8].into(),
         idle_secs: days(dice),
     };
-    let secret = |dice: &Dice| TotpSecret::new([dice.below(2) as u8; 20]);
-    let code = |dice: &Dice| KeyHash([dice.below(4) as u8; 32]);
-    let second =
-        |dice: &Dice| SecondFactor { secret: secret(dice), used: dice.below(9), recovery: [0, 1, 2].map(|n| KeyHash([n; 32])).into() };
-    let proof = |dice: &Dice| match dice.chance(60) {
-        true => Proof::Code { secret: secret(dice), step: dice.below(12) },
-        false => Proof::Recovery(code(dice)),
+    let secret = |dice: &SeededRng| TotpSecret::new([dice.below(2) as u8; 20]);
+    let code = |dice: &SeededRng| KeyHash([dice.below(4) as u8; 32]);
+    let second = |dice: &SeededRng| SecondFactor {
+        secret: secret(dice),
+        last_used_step: dice.below(9),
+        recovery_hashes: [0, 1, 2].map(|n| KeyHash([n; 32])).into(),
+    };
+    let proof = |dice: &SeededRng| match dice.chance(60) {
+        true => SecondFactorProof::Code { secret: secret(dice), step: dice.below(12) },
+        false => SecondFactorProof::Recovery(code(dice)),
     };
     let some = |ids: Vec<u64>| if ids.is_empty() { 0 } else { dice.pick(&ids) };
     let user = UserId(some(model.users.keys().copied().collect()));
-    let checked = |dice: &Dice| {
+    let checked = |dice: &SeededRng| {
         let known = model.users.get(&user.0).and_then(|user| user.password.as_deref());
-        dice.maybe(70, |dice| PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or(PASSWORDS[0])))
+        dice.optional(70, |dice| PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or(PASSWORDS[0])))
     };
     let open = model.sessions.iter().filter(|(_, session)| session.expires > model.latest + 70 * 86_400 * SECOND);
     let open = SessionId(some(open.map(|(id, _)| *id).collect()));
@@ -349,46 +367,52 @@ pub(crate) fn some_command(dice: &Dice, model: &Users, project: ProjectId) -> Us
         0..15 => UserCommand::Create(NewUser {
             uuid: dice.random().uuid(),
             name: name(dice),
-            password: dice.maybe(70, password),
+            password: dice.optional(70, password),
             grant: grant(dice),
         }),
         15..35 => {
             let changes = UserChanges {
-                name: dice.maybe(20, name),
-                password: dice.maybe(20, password),
-                second: dice.maybe(20, |dice| dice.maybe(70, |dice| second(dice))),
-                grant: dice.maybe(30, grant),
-                taste: dice.maybe(30, taste),
-                disabled: dice.maybe(30, |dice| dice.chance(50)),
+                name: dice.optional(20, name),
+                password: dice.optional(20, password),
+                second_factor: dice.optional(20, |dice| dice.optional(70, |dice| second(dice))),
+                grant: dice.optional(30, grant),
+                preferences: dice.optional(30, taste),
+                disabled: dice.optional(30, |dice| dice.chance(50)),
             };
-            UserCommand::Set { user, changes, by: dice.maybe(50, |_| open) }
+            UserCommand::Update { user, changes, requested_by: dice.optional(50, |_| open) }
         }
         35..40 => UserCommand::Delete(user),
         40..52 => {
-            let purpose = if dice.chance(40) { Purpose::Setup } else { Purpose::Password(user) };
+            let purpose = if dice.chance(40) { LinkPurpose::Setup } else { LinkPurpose::Password(user) };
             UserCommand::CreateLink { purpose, hash: hash(dice), secs: days(dice) }
         }
         52..64 => {
             let good = model.links.iter().filter(|(_, (_, expires))| *expires > model.latest + 70 * 86_400 * SECOND);
             let good: Vec<_> = good.map(|(hash, (of, _))| (*hash, of.is_none())).collect();
             let (link, is_setup) = if good.is_empty() { (dice.random().bytes(), true) } else { dice.pick(&good) };
-            let first = FirstUser { uuid: dice.random().uuid(), name: name(dice), taste: taste(dice) };
+            let first = FirstUser { uuid: dice.random().uuid(), name: name(dice), preferences: taste(dice) };
             let setup = (is_setup != dice.chance(10)).then_some(first);
             UserCommand::RedeemLink { hash: KeyHash(link), setup, password: password(dice), session: session(dice) }
         }
         64..80 => {
-            let second = dice.maybe(80, proof);
-            UserCommand::OpenSession { user, checked: checked(dice), renewed: dice.maybe(20, password), second, session: session(dice) }
+            let second = dice.optional(80, proof);
+            UserCommand::OpenSession {
+                user,
+                verified_password: checked(dice),
+                rehashed_password: dice.optional(20, password),
+                second_factor: second,
+                session: session(dice),
+            }
         }
         80..90 => {
             let user = model.sessions.get(&open.0).map(|session| session.user);
             let known = user.and_then(|user| model.users.get(&user)).and_then(|user| user.password.as_deref());
-            let checked = dice.maybe(50, |dice| PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or(PASSWORDS[1])));
-            UserCommand::TouchSession { session: open, address: [192, 0, 2, 9].into(), idle_secs: days(dice), checked }
+            let checked = dice.optional(50, |dice| PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or(PASSWORDS[1])));
+            UserCommand::TouchSession { session: open, address: [192, 0, 2, 9].into(), idle_secs: days(dice), verified_password: checked }
         }
         90..96 => {
-            let which = dice.pick(&[Closing::All, Closing::One(open), Closing::AllBut(open)]);
-            UserCommand::CloseSessions { user, which }
+            let which = dice.pick(&[SessionSelection::All, SessionSelection::One(open), SessionSelection::AllBut(open)]);
+            UserCommand::CloseSessions { user, selection: which }
         }
         _ => UserCommand::RemoveExpired,
     }

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use overdue::domain::alert::{Away, Held, OutboxRow, Telling};
+use overdue::domain::alert::{HoldReason, NotificationState, Outage, OutboxRow};
 use overdue::domain::check::{Check, CheckState};
 use overdue::domain::ids::CheckId;
-use overdue::domain::moment::Moment;
-use overdue::domain::outcomes::RunOutcome;
+use overdue::domain::recent_outcomes::RunOutcome;
+use overdue::domain::timestamp::Timestamp;
 use overdue::engine::Handle;
 use redb::{ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, TableDefinition};
 
-use super::model::{self, Labels, Model};
-use super::story::{Entry, Period, STEP, Story};
+use super::model::{self, CheckLabels, Model};
+use super::replay::{CLOCK_JUMP, LoggedPing, ModelPeriod, ReplayedCheck};
 use crate::support::disk::Disk;
 
 /// Fails with the sentence that says what differs.
@@ -26,10 +26,14 @@ macro_rules! same {
 }
 pub(crate) use same;
 
-type Verdict = Result<(), String>;
+type VerifyResult = Result<(), String>;
 
 /// Compares all that is in memory, and returns each check with its story.
-pub(crate) fn memory<'a>(model: &'a Model, handle: &Handle, now: i64) -> Result<Vec<(Check, &'a model::Check, Story)>, String> {
+pub(crate) fn memory<'a>(
+    model: &'a Model,
+    handle: &Handle,
+    now: i64,
+) -> Result<Vec<(Check, &'a model::ModelCheck, ReplayedCheck)>, String> {
     handle.with_state(|state| {
         let projects: Vec<_> = state.projects().map(|project_state| project_state.project.id.0).collect();
         same!(projects, model.projects.keys().copied().collect::<Vec<_>>(), "projects");
@@ -48,7 +52,7 @@ pub(crate) fn memory<'a>(model: &'a Model, handle: &Handle, now: i64) -> Result<
             let own = model.checks.iter().filter(|(_, check)| check.project == id).map(|(id, _)| *id);
             same!(checks, own.collect::<Vec<_>>(), "checks of project {id}");
         }
-        let keys: BTreeMap<_, _> = state.keys().map(|key| (key.id.0, model::Key::of(key))).collect();
+        let keys: BTreeMap<_, _> = state.keys().map(|key| (key.id.0, model::ModelKey::of(key))).collect();
         same!(keys, model.keys, "keys");
         model.users.verify(state, now)?;
         same!(state.badge_secret.is_some(), true, "whether badges can be signed");
@@ -70,19 +74,19 @@ pub(crate) fn memory<'a>(model: &'a Model, handle: &Handle, now: i64) -> Result<
 }
 
 /// Compares a check with its story.
-pub(crate) fn check(check: &Check, expected: &model::Check, now: i64) -> Result<Story, String> {
+pub(crate) fn check(check: &Check, expected: &model::ModelCheck, now: i64) -> Result<ReplayedCheck, String> {
     let id = check.id.0;
     let names = (check.project.0, check.uuid, check.badge);
     same!(names, (expected.project, expected.names.uuid, expected.names.badge), "names of check {id}");
     settings(check, expected).map_err(|difference| format!("check {id}: {difference}"))?;
-    let story = expected.story();
-    life(check, &story, expected.patient, now).map_err(|difference| format!("check {id}: {difference}"))?;
+    let story = expected.replay();
+    lifecycle(check, &story, expected.patient, now).map_err(|difference| format!("check {id}: {difference}"))?;
     Ok(story)
 }
 
-fn settings(check: &Check, expected: &model::Check) -> Verdict {
+fn settings(check: &Check, expected: &model::ModelCheck) -> VerifyResult {
     let settings = &check.settings;
-    let labels = Labels {
+    let labels = CheckLabels {
         name: settings.name.as_str().into(),
         slug: settings.slug.as_str().into(),
         tags: settings.tags.as_str().into(),
@@ -92,12 +96,12 @@ fn settings(check: &Check, expected: &model::Check) -> Verdict {
     same!(labels, expected.labels, "labels");
     same!(settings.channels.len(), labels.channels.len(), "channels, each once");
     same!(settings.parents.ids().iter().map(|parent| parent.0).collect::<BTreeSet<_>>(), expected.parents, "parents");
-    same!(settings.after, expected.after, "failures before an alert");
+    same!(settings.failure_threshold, expected.failure_threshold, "failures before an alert");
     let schedule = match expected.rules.period {
-        Period::Seconds(_) => None,
-        Period::EveryFiveMinutes => Some("*/5 * * * *"),
-        Period::AtThree => Some("0 3 * * *"),
-        Period::Over => Some("2020-01-01"),
+        ModelPeriod::Seconds(_) => None,
+        ModelPeriod::EveryFiveMinutes => Some("*/5 * * * *"),
+        ModelPeriod::AtThree => Some("0 3 * * *"),
+        ModelPeriod::Ended => Some("2020-01-01"),
     };
     same!(settings.schedule.as_ref().map(|schedule| schedule.text()), schedule, "schedule");
     same!((settings.timeout.get(), settings.grace.get()), (expected.timeout, expected.rules.grace), "periods");
@@ -112,11 +116,11 @@ fn settings(check: &Check, expected: &model::Check) -> Verdict {
     Ok(())
 }
 
-fn life(check: &Check, story: &Story, patient: bool, now: i64) -> Verdict {
+fn lifecycle(check: &Check, story: &ReplayedCheck, patient: bool, now: i64) -> VerifyResult {
     let state = &check.state;
     same!(state.n_pings, story.log.len() as u64, "n_pings");
     same!(state.status, story.status, "stored status");
-    same!(state.last_ping.map(Moment::micros), story.last_ping, "last_ping");
+    same!(state.last_ping.map(Timestamp::micros), story.last_ping, "last_ping");
     same!(state.run.map(|run| (run.start.micros(), run.rid)), story.run, "run");
     same!(state.last_duration, story.last_duration, "last_duration");
     let newest: Vec<_> = story.outcomes.iter().rev().copied().take(32).collect();
@@ -124,34 +128,37 @@ fn life(check: &Check, story: &Story, patient: bool, now: i64) -> Verdict {
     let failures = story.outcomes.iter().rev().take_while(|outcome| **outcome != RunOutcome::Success).count();
     let further = usize::from(state.failures).saturating_sub(failures);
     same!((usize::from(state.failures) - further, further > 0 && !patient), (failures, false), "failures since the last success");
-    same!(state.next_ping().map(Moment::micros), story.next_ping(), "next_ping");
-    same!(state.deadline(&check.settings).map(Moment::micros), story.deadline(), "deadline");
+    same!(state.next_ping().map(Timestamp::micros), story.next_ping(), "next_ping");
+    same!(state.deadline(&check.settings).map(Timestamp::micros), story.deadline(), "deadline");
     for later in [0, 1, 60, 3600, 100_000, 40_000_000] {
         let at = now + later * 1_000_000;
-        same!(state.visible_status(&check.settings, Moment::from_micros(at)), story.shown(at), "status {later} s later");
+        same!(state.visible_status(&check.settings, Timestamp::from_micros(at)), story.shown(at), "status {later} s later");
     }
     Ok(())
 }
 
 /// When it is decided again whether downtimes are told lies no further ahead than one more ping may be missing, or lost.
-pub(crate) fn soon(model: &Model, handle: &Handle, now: i64) -> Verdict {
+pub(crate) fn decision_times(model: &Model, handle: &Handle, now: i64) -> VerifyResult {
     handle.with_state(|state| {
         for expected in model.checks.values() {
             let Some(check) = state.check_by_uuid(expected.names.uuid) else { continue };
             let period = match expected.rules.period {
-                Period::Seconds(seconds) => seconds,
-                Period::EveryFiveMinutes => 300,
-                Period::AtThree | Period::Over => 86_400,
+                ModelPeriod::Seconds(seconds) => seconds,
+                ModelPeriod::EveryFiveMinutes => 300,
+                ModelPeriod::AtThree | ModelPeriod::Ended => 86_400,
             };
-            let longest = match check.state.telling {
-                Telling::Due { held: Held::Away, .. } => 15 * 60,
-                Telling::Due { held: Held::Failures, .. } => period + expected.rules.grace,
-                Telling::Due { held: Held::Parent, .. } => expected.rules.grace.max(15 * 60) + 1,
-                Telling::Due { held: Held::Behind(_) | Held::Window | Held::Trial, .. } => 15 * 60,
-                Telling::Quiet | Telling::Told | Telling::Unheard => continue,
+            let longest = match check.state.notification {
+                NotificationState::Pending { reason: HoldReason::ServerOutage, .. } => 15 * 60,
+                NotificationState::Pending { reason: HoldReason::BelowThreshold, .. } => period + expected.rules.grace,
+                NotificationState::Pending { reason: HoldReason::ParentPending, .. } => expected.rules.grace.max(15 * 60) + 1,
+                NotificationState::Pending {
+                    reason: HoldReason::ParentDown(_) | HoldReason::MaintenanceWindow | HoldReason::Trial,
+                    ..
+                } => 15 * 60,
+                NotificationState::NotNeeded | NotificationState::Notified | NotificationState::Undelivered => continue,
             };
-            let Telling::Due { at, .. } = check.state.telling else { continue };
-            same!(at.micros() - now < longest * 1_000_000 + STEP, true, "whether check {} is decided on soon, at {at:?}", check.id.0);
+            let NotificationState::Pending { at, .. } = check.state.notification else { continue };
+            same!(at.micros() - now < longest * 1_000_000 + CLOCK_JUMP, true, "whether check {} is decided on soon, at {at:?}", check.id.0);
         }
         Ok(())
     })
@@ -159,24 +166,24 @@ pub(crate) fn soon(model: &Model, handle: &Handle, now: i64) -> Verdict {
 
 /// All that a start has to find again.
 #[derive(PartialEq, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct RestartSnapshot {
     checks: Vec<(CheckId, CheckState)>,
     outbox: Vec<OutboxRow>,
-    away: Vec<Away>,
+    outages: Vec<Outage>,
 }
 
-impl Kept {
+impl RestartSnapshot {
     pub(crate) fn of(handle: &Handle) -> Self {
         handle.with_state(|state| Self {
             checks: state.checks().map(|check| (check.id, check.state)).collect(),
             outbox: state.outbox.rows().map(|row| OutboxRow::clone(row)).collect(),
-            away: state.away.to_vec(),
+            outages: state.outages.to_vec(),
         })
     }
 }
 
 /// Compares all that is in memory and in the file. `pruned_at` is the latest time at which anything may have been pruned.
-pub(crate) fn everything(model: &Model, handle: &Handle, now: i64, pruned_at: i64) -> Verdict {
+pub(crate) fn everything(model: &Model, handle: &Handle, now: i64, pruned_at: i64) -> VerifyResult {
     for (check, expected, story) in memory(model, handle, now)? {
         let id = check.id.0;
         let log_limit = model.projects[&expected.project].log_limit;
@@ -186,7 +193,7 @@ pub(crate) fn everything(model: &Model, handle: &Handle, now: i64, pruned_at: i6
     Ok(())
 }
 
-fn pings(handle: &Handle, check: &Check, expected: &model::Check, log: &[Entry], log_limit: u64) -> Verdict {
+fn pings(handle: &Handle, check: &Check, expected: &model::ModelCheck, log: &[LoggedPing], log_limit: u64) -> VerifyResult {
     let found = handle.pings(check).map_err(|error| format!("its pings cannot be read: {error}"))?;
     let pings = log.len() as u64;
     let first_visible = pings.saturating_sub(log_limit) + 1;
@@ -198,13 +205,13 @@ fn pings(handle: &Handle, check: &Check, expected: &model::Check, log: &[Entry],
     for (ping, entry) in found.iter().zip(log.iter().rev()) {
         let body = handle.body(check, ping.n).map_err(|error| format!("a body cannot be read: {error}"))?;
         same!(ping.body_len as usize, entry.body.len(), "length of body {}", ping.n);
-        let logged = Entry {
+        let logged = LoggedPing {
             n: ping.n,
             at: ping.at.micros(),
             kind: ping.kind,
             method: ping.origin.method,
             rid: ping.rid,
-            exit: ping.exit,
+            exit: ping.exit_status,
             body: body.unwrap_or_default().into(),
         };
         same!(logged, *entry, "logged ping");
@@ -216,7 +223,7 @@ fn pings(handle: &Handle, check: &Check, expected: &model::Check, log: &[Entry],
 }
 
 /// Compares the bodies in pieces with what refers to them, in the file of an engine that has stopped.
-pub(crate) fn pieces(disk: &Disk) -> Verdict {
+pub(crate) fn body_chunks(disk: &Disk) -> VerifyResult {
     let read = || -> Result<_, redb::Error> {
         let database = redb::Builder::new().create_with_backend(disk.clone())?;
         let transaction = database.begin_read()?;
@@ -233,9 +240,9 @@ pub(crate) fn pieces(disk: &Disk) -> Verdict {
     Ok(())
 }
 
-fn flips(handle: &Handle, check: &Check, story: &Story, pruned_at: i64) -> Verdict {
+fn flips(handle: &Handle, check: &Check, story: &ReplayedCheck, pruned_at: i64) -> VerifyResult {
     let since = |from| handle.flips(check, from).map_err(|error| format!("its flips cannot be read: {error}"));
-    let found = since(Moment::from_micros(i64::MIN))?;
+    let found = since(Timestamp::from_micros(i64::MIN))?;
     if let Some(from) = found.get(found.len() / 2).map(|flip| flip.at) {
         let later: Vec<_> = found.iter().filter(|flip| flip.at >= from).copied().collect();
         same!(since(from)?, later, "flips since {from:?}");
@@ -255,7 +262,7 @@ fn flips(handle: &Handle, check: &Check, story: &Story, pruned_at: i64) -> Verdi
         }
     }
     let since = story.flips.last().map_or(0, |(at, ..)| *at);
-    let newest = handle.flips(check, Moment::from_micros(since)).map_err(|error| error.to_string())?;
+    let newest = handle.flips(check, Timestamp::from_micros(since)).map_err(|error| error.to_string())?;
     same!(newest.len(), found.iter().filter(|flip| flip.at.micros() >= since).count(), "flips from a moment on");
     Ok(())
 }

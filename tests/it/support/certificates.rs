@@ -28,7 +28,7 @@ pub struct Authority {
 }
 
 /// A certificate that a server shows.
-pub struct Shown {
+pub struct ServerCertificate {
     pub acceptor: TlsAcceptor,
     /// Its SHA-256.
     pub fingerprint: [u8; 32],
@@ -51,12 +51,12 @@ impl Authority {
     }
 
     /// A certificate like those of `openssl req -x509`, which signs itself and says that it is an authority.
-    pub fn of_itself(name: &str) -> (Self, Shown) {
+    pub fn of_itself(name: &str) -> (Self, ServerCertificate) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).unwrap();
-        let shown = Shown::of(certificate.der(), &key);
+        let shown = ServerCertificate::of(certificate.der(), &key);
         (Self { pem: certificate.pem(), issuer: Issuer::new(params, key) }, shown)
     }
 
@@ -83,32 +83,32 @@ impl Authority {
     }
 
     /// One as old appliances have it: its name stands in its subject alone.
-    pub fn issue_without_names(&self, common_name: &str) -> Shown {
+    pub fn issue_without_names(&self, common_name: &str) -> ServerCertificate {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, common_name);
         self.sign(&params)
     }
 
     /// A certificate for a name or an address.
-    pub fn issue(&self, name: &str) -> Shown {
+    pub fn issue(&self, name: &str) -> ServerCertificate {
         self.sign(&CertificateParams::new(vec![name.to_owned()]).unwrap())
     }
 
     /// One that was good until 2020.
-    pub fn issue_expired(&self, name: &str) -> Shown {
+    pub fn issue_expired(&self, name: &str) -> ServerCertificate {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         (params.not_before, params.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
         self.sign(&params)
     }
 
-    fn sign(&self, params: &CertificateParams) -> Shown {
+    fn sign(&self, params: &CertificateParams) -> ServerCertificate {
         let key = KeyPair::generate().unwrap();
         let certificate: CertificateDer<'static> = params.signed_by(&key, &self.issuer).unwrap().der().clone();
-        Shown::of(&certificate, &key)
+        ServerCertificate::of(&certificate, &key)
     }
 }
 
-impl Shown {
+impl ServerCertificate {
     fn of(certificate: &CertificateDer<'static>, key: &KeyPair) -> Self {
         let fingerprint: [u8; 32] = Sha256::digest(certificate).into();
         let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();

@@ -8,64 +8,64 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use overdue::store::Medium;
 
-use super::dice::Dice;
+use super::seeded_rng::SeededRng;
 
 /// Bytes that a power cut leaves whole.
 const SECTOR: usize = 512;
 
 /// What a database asks of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Operation {
+pub(crate) enum DiskOperation {
     Read,
     Write,
     SetLen,
     Sync,
 }
 
-impl Operation {
+impl DiskOperation {
     pub(crate) const ALL: [Self; 4] = [Self::Read, Self::Write, Self::SetLen, Self::Sync];
 }
 
 /// What a disk makes of a sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Syncs {
+pub(crate) enum SyncMode {
     #[default]
-    Done,
+    Durable,
     /// Nothing: what a power cut leaves is any of all that was ever written.
     Ignored,
     /// What was to be done at the sync before: a power cut leaves a whole database that has forgotten the end.
-    Late,
+    Delayed,
 }
 
 /// Two handles of a disk are one disk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(Arc<Mutex<Platter>>, Arc<Mutex<Option<std::sync::mpsc::Receiver<()>>>>);
+pub(crate) struct Disk(Arc<Mutex<DiskState>>, Arc<Mutex<Option<std::sync::mpsc::Receiver<()>>>>);
 
 /// Syncs hang as long as this is there.
-pub(crate) struct Hanging {
+pub(crate) struct HangingSyncs {
     _hold: std::sync::mpsc::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct Platter {
+struct DiskState {
     /// What is there after a power cut in any case.
     durable: Vec<u8>,
     /// What reads see.
-    seen: Vec<u8>,
+    visible: Vec<u8>,
     /// What happened since the last sync, in order.
-    unsynced: Vec<Step>,
-    syncs: Syncs,
+    unsynced: Vec<UnsyncedWrite>,
+    syncs: SyncMode,
     /// How many syncs there were.
     synced: u64,
     /// Bytes that were read.
     read: u64,
-    /// What `Syncs::Late` has not made durable yet.
-    late: Vec<Step>,
-    trouble: Option<Trouble>,
+    /// What `Syncs::Delayed` has not made durable yet.
+    delayed: Vec<UnsyncedWrite>,
+    fault: Option<DiskFault>,
     /// Bytes that fit.
     capacity: Option<u64>,
     /// Reads that touch these bytes fail.
-    bad: Vec<std::ops::Range<usize>>,
+    unreadable: Vec<std::ops::Range<usize>>,
     /// Reads that met them.
     failed_reads: u64,
     /// Bytes that were ever written.
@@ -73,22 +73,22 @@ struct Platter {
 }
 
 #[derive(Debug)]
-enum Step {
+enum UnsyncedWrite {
     Write(usize, Vec<u8>),
     SetLen(usize),
 }
 
 #[derive(Debug)]
-enum Trouble {
+enum DiskFault {
     /// Operations of this kind fail after so many that do not.
-    Fails(Operation, u32),
+    FailsAfter(DiskOperation, u32),
     /// The power goes after so many writes, changes of length and syncs.
-    PowerGoes(u32),
+    PowerLossAfter(u32),
     /// Nothing works.
-    PowerIsOff,
+    PoweredOff,
 }
 
-impl Step {
+impl UnsyncedWrite {
     fn apply(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::SetLen(len) => bytes.resize(*len, 0),
@@ -100,7 +100,7 @@ impl Step {
     }
 
     /// What a power cut makes of it.
-    fn torn(&self, dice: &Dice) -> Vec<Self> {
+    fn torn(&self, dice: &SeededRng) -> Vec<Self> {
         match self {
             Self::SetLen(len) => vec![Self::SetLen(*len)],
             Self::Write(at, data) => {
@@ -113,7 +113,7 @@ impl Step {
 
 impl Disk {
     /// A disk that may say that it has synced when it has not.
-    pub(crate) fn with(syncs: Syncs) -> Self {
+    pub(crate) fn with_sync_mode(syncs: SyncMode) -> Self {
         let disk = Self::default();
         disk.locked().syncs = syncs;
         disk
@@ -124,13 +124,13 @@ impl Disk {
     }
 
     /// Lets operations of a kind fail after so many more that succeed.
-    pub(crate) fn fail(&self, operation: Operation, after: u32) {
-        self.locked().trouble = Some(Trouble::Fails(operation, after));
+    pub(crate) fn fail_after(&self, operation: DiskOperation, after: u32) {
+        self.locked().fault = Some(DiskFault::FailsAfter(operation, after));
     }
 
     /// Lets the power go after so many more operations that change something.
-    pub(crate) fn lose_power(&self, after: u32) {
-        self.locked().trouble = Some(Trouble::PowerGoes(after));
+    pub(crate) fn lose_power_after(&self, after: u32) {
+        self.locked().fault = Some(DiskFault::PowerLossAfter(after));
     }
 
     /// Sets how many bytes fit.
@@ -139,7 +139,7 @@ impl Disk {
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.locked().seen.len() as u64
+        self.locked().visible.len() as u64
     }
 
     /// How many bytes were read.
@@ -148,25 +148,25 @@ impl Disk {
     }
 
     /// How often it was synced.
-    pub(crate) fn synced(&self) -> u64 {
+    pub(crate) fn sync_count(&self) -> u64 {
         self.locked().synced
     }
 
     /// Everything on it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.locked().seen.clone()
+        self.locked().visible.clone()
     }
 
     /// Another disk with what this one holds now.
     pub(crate) fn copy(&self) -> Self {
         let (copy, bytes) = (Self::default(), self.bytes());
-        *copy.locked() = Platter { durable: bytes.clone(), seen: bytes, ..Platter::default() };
+        *copy.locked() = DiskState { durable: bytes.clone(), visible: bytes, ..DiskState::default() };
         copy
     }
 
     /// Lets reads of these bytes fail until they are healed, or read as they were again if there are none.
-    pub(crate) fn spoil(&self, bad: Vec<std::ops::Range<usize>>) {
-        self.locked().bad = bad;
+    pub(crate) fn make_unreadable(&self, bad: Vec<std::ops::Range<usize>>) {
+        self.locked().unreadable = bad;
     }
 
     /// Reads that met what was spoiled.
@@ -175,46 +175,46 @@ impl Disk {
     }
 
     /// Bytes that were ever written.
-    pub(crate) fn written(&self) -> u64 {
+    pub(crate) fn written_bytes(&self) -> u64 {
         self.locked().written
     }
 
     /// Turns bits over, as a disk does that does not notice.
-    pub(crate) fn alter(&self, bytes: std::ops::Range<usize>) {
-        self.locked().seen[bytes].iter_mut().for_each(|byte| *byte ^= 0xff);
+    pub(crate) fn flip_bits(&self, bytes: std::ops::Range<usize>) {
+        self.locked().visible[bytes].iter_mut().for_each(|byte| *byte ^= 0xff);
     }
 
-    /// Lets every sync hang until [`Hanging`] is dropped.
-    pub(crate) fn hang(&self) -> Hanging {
+    /// Lets every sync hang until [`HangingSyncs`] is dropped.
+    pub(crate) fn hang_syncs(&self) -> HangingSyncs {
         let (hold, held) = std::sync::mpsc::channel();
         self.1.lock().unwrap_or_else(PoisonError::into_inner).replace(held);
-        Hanging { _hold: hold }
+        HangingSyncs { _hold: hold }
     }
 
     /// Has other bytes on it from now on.
-    pub(crate) fn put(&self, bytes: Vec<u8>) {
+    pub(crate) fn replace_bytes(&self, bytes: Vec<u8>) {
         let platter = &mut *self.locked();
         platter.unsynced.clear();
         platter.durable.clone_from(&bytes);
-        platter.seen = bytes;
+        platter.visible = bytes;
     }
 
     /// Ends all trouble.
     pub(crate) fn heal(&self) {
-        self.locked().trouble = None;
+        self.locked().fault = None;
     }
 
     /// From now on nothing works; whoever has the disk open can let go of it without another write.
     pub(crate) fn power_off(&self) {
-        self.locked().trouble = Some(Trouble::PowerIsOff);
+        self.locked().fault = Some(DiskFault::PoweredOff);
     }
 
     /// Takes away of what was not synced whatever the dice say, and gives the power back.
-    pub(crate) fn power_on(&self, dice: &Dice) {
+    pub(crate) fn power_on(&self, dice: &SeededRng) {
         let platter = &mut *self.locked();
         let share = || dice.pick(&[0, 100, dice.below(101)]);
-        let (whole, torn) = if platter.syncs == Syncs::Late { (0, 0) } else { (share(), share()) };
-        platter.late.clear();
+        let (whole, torn) = if platter.syncs == SyncMode::Delayed { (0, 0) } else { (share(), share()) };
+        platter.delayed.clear();
         for step in platter.unsynced.drain(..) {
             if dice.chance(whole) {
                 step.apply(&mut platter.durable);
@@ -222,39 +222,39 @@ impl Disk {
                 step.torn(dice).iter().for_each(|step| step.apply(&mut platter.durable));
             }
         }
-        platter.seen.clone_from(&platter.durable);
-        platter.trouble = None;
+        platter.visible.clone_from(&platter.durable);
+        platter.fault = None;
     }
 
-    fn locked(&self) -> MutexGuard<'_, Platter> {
+    fn locked(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Platter {
+impl DiskState {
     /// Counts an operation; the error that it meets.
-    fn meet(&mut self, operation: Operation) -> io::Result<()> {
+    fn check_fault(&mut self, operation: DiskOperation) -> io::Result<()> {
         let failure = |what: &str| Err(io::Error::other(what));
-        match &mut self.trouble {
-            Some(Trouble::Fails(failing, after)) if *failing == operation => match after.checked_sub(1) {
+        match &mut self.fault {
+            Some(DiskFault::FailsAfter(failing, after)) if *failing == operation => match after.checked_sub(1) {
                 Some(left) => *after = left,
                 None => return failure("input/output error"),
             },
-            Some(Trouble::PowerGoes(after)) if operation != Operation::Read => match after.checked_sub(1) {
+            Some(DiskFault::PowerLossAfter(after)) if operation != DiskOperation::Read => match after.checked_sub(1) {
                 Some(left) => *after = left,
                 None => {
-                    self.trouble = Some(Trouble::PowerIsOff);
+                    self.fault = Some(DiskFault::PoweredOff);
                     return failure("the power went");
                 }
             },
-            Some(Trouble::PowerIsOff) => return failure("there is no power"),
+            Some(DiskFault::PoweredOff) => return failure("there is no power"),
             _ => {}
         }
         Ok(())
     }
 
-    fn take(&mut self, step: Step) {
-        step.apply(&mut self.seen);
+    fn record(&mut self, step: UnsyncedWrite) {
+        step.apply(&mut self.visible);
         self.unsynced.push(step);
     }
 }
@@ -262,19 +262,19 @@ impl Platter {
 impl redb::StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
         let mut platter = self.locked();
-        platter.meet(Operation::Read)?;
-        Ok(platter.seen.len() as u64)
+        platter.check_fault(DiskOperation::Read)?;
+        Ok(platter.visible.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut platter = self.locked();
-        platter.meet(Operation::Read)?;
+        platter.check_fault(DiskOperation::Read)?;
         let from = offset as usize;
-        if platter.bad.iter().any(|bad| bad.start < from + out.len() && from < bad.end) {
+        if platter.unreadable.iter().any(|bad| bad.start < from + out.len() && from < bad.end) {
             platter.failed_reads += 1;
             return Err(io::Error::other("input/output error"));
         }
-        let bytes = platter.seen.get(from..from + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes = platter.visible.get(from..from + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
         platter.read += out.len() as u64;
         Ok(())
@@ -282,11 +282,11 @@ impl redb::StorageBackend for Disk {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut platter = self.locked();
-        platter.meet(Operation::SetLen)?;
+        platter.check_fault(DiskOperation::SetLen)?;
         if platter.capacity.is_some_and(|capacity| len > capacity) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        platter.take(Step::SetLen(len as usize));
+        platter.record(UnsyncedWrite::SetLen(len as usize));
         Ok(())
     }
 
@@ -297,18 +297,18 @@ impl redb::StorageBackend for Disk {
             let _ = held.recv();
         }
         let platter = &mut *self.locked();
-        if let Err(error) = platter.meet(Operation::Sync) {
+        if let Err(error) = platter.check_fault(DiskOperation::Sync) {
             // What the system could not write it takes for written: reads see it, no later sync writes it (fsyncgate).
-            if matches!(platter.trouble, Some(Trouble::Fails(..))) {
+            if matches!(platter.fault, Some(DiskFault::FailsAfter(..))) {
                 platter.unsynced.clear();
             }
             return Err(error);
         }
         platter.synced += 1;
         let done = match platter.syncs {
-            Syncs::Done => std::mem::take(&mut platter.unsynced),
-            Syncs::Late => std::mem::replace(&mut platter.late, std::mem::take(&mut platter.unsynced)),
-            Syncs::Ignored => Vec::new(),
+            SyncMode::Durable => std::mem::take(&mut platter.unsynced),
+            SyncMode::Delayed => std::mem::replace(&mut platter.delayed, std::mem::take(&mut platter.unsynced)),
+            SyncMode::Ignored => Vec::new(),
         };
         done.iter().for_each(|step| step.apply(&mut platter.durable));
         Ok(())
@@ -318,9 +318,9 @@ impl redb::StorageBackend for Disk {
         let mut platter = self.locked();
         platter.written += data.len() as u64;
         // A write that fails may have been done all the same, and so may the one at which the power goes.
-        if !matches!(platter.trouble, Some(Trouble::PowerIsOff)) {
-            platter.take(Step::Write(offset as usize, data.to_vec()));
+        if !matches!(platter.fault, Some(DiskFault::PoweredOff)) {
+            platter.record(UnsyncedWrite::Write(offset as usize, data.to_vec()));
         }
-        platter.meet(Operation::Write)
+        platter.check_fault(DiskOperation::Write)
     }
 }

@@ -21,31 +21,31 @@ pub struct MailScript {
 }
 
 /// The server. It ends with the test's runtime.
-pub struct MailReceiver {
+pub struct RecordingMailServer {
     pub address: SocketAddr,
-    play: Arc<Play>,
+    play: Arc<ScriptedSession>,
 }
 
-struct Play {
+struct ScriptedSession {
     script: Mutex<MailScript>,
-    seen: Mutex<Vec<String>>,
+    received: Mutex<Vec<String>>,
 }
 
-impl MailReceiver {
+impl RecordingMailServer {
     pub async fn start(script: MailScript) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let play = Arc::new(Play { script: Mutex::new(script), seen: Mutex::default() });
+        let play = Arc::new(ScriptedSession { script: Mutex::new(script), received: Mutex::default() });
         let server = Self { address: listener.local_addr().unwrap(), play: Arc::clone(&play) };
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let play = Arc::clone(&play);
                 tokio::spawn(async move {
-                    play.say("(connection)");
+                    play.record("(connection)");
                     let (tls, implicit) = play.tls();
                     match (tls, implicit) {
-                        (Some(tls), true) => play.session(tls.accept(stream).await.ok()?, true, true).await.map(drop),
-                        _ => play.plain(stream).await,
+                        (Some(tls), true) => play.serve_session(tls.accept(stream).await.ok()?, true, true).await.map(drop),
+                        _ => play.serve(stream).await,
                     }
                 });
             }
@@ -54,8 +54,8 @@ impl MailReceiver {
     }
 
     /// All lines that came, those of messages too, and `(connection)` for each connection.
-    pub fn seen(&self) -> Vec<String> {
-        self.play.seen.lock().unwrap().clone()
+    pub fn received_lines(&self) -> Vec<String> {
+        self.play.received.lock().unwrap().clone()
     }
 
     /// Adds a reply to the next line that begins like this.
@@ -64,30 +64,30 @@ impl MailReceiver {
     }
 
     pub fn count(&self, start: &str) -> usize {
-        self.seen().iter().filter(|line| line.starts_with(start)).count()
+        self.received_lines().iter().filter(|line| line.starts_with(start)).count()
     }
 }
 
-impl Play {
+impl ScriptedSession {
     fn tls(&self) -> (Option<TlsAcceptor>, bool) {
         let script = self.script.lock().unwrap();
         (script.tls.clone(), script.implicit)
     }
 
-    fn say(&self, line: &str) {
-        self.seen.lock().unwrap().push(line.to_owned());
+    fn record(&self, line: &str) {
+        self.received.lock().unwrap().push(line.to_owned());
     }
 
-    async fn plain(&self, stream: tokio::net::TcpStream) -> Option<()> {
-        if let Some(stream) = self.session(stream, false, true).await? {
+    async fn serve(&self, stream: tokio::net::TcpStream) -> Option<()> {
+        if let Some(stream) = self.serve_session(stream, false, true).await? {
             let tls = self.tls().0?;
-            self.session(tls.accept(stream).await.ok()?, true, false).await?;
+            self.serve_session(tls.accept(stream).await.ok()?, true, false).await?;
         }
         Some(())
     }
 
     /// The words of the script to such a line, if it still has any.
-    fn scripted(&self, line: &str) -> Option<&'static str> {
+    fn scripted_reply(&self, line: &str) -> Option<&'static str> {
         let mut script = self.script.lock().unwrap();
         let reply = script.replies.iter_mut().find(|(start, _, times)| *times > 0 && line.starts_with(start))?;
         reply.2 -= 1;
@@ -95,10 +95,10 @@ impl Play {
     }
 
     /// Serves a connection to its end, or to STARTTLS: then the connection is returned.
-    async fn session<T: AsyncRead + AsyncWrite + Unpin>(&self, stream: T, tls: bool, greet: bool) -> Option<Option<T>> {
+    async fn serve_session<T: AsyncRead + AsyncWrite + Unpin>(&self, stream: T, tls: bool, greet: bool) -> Option<Option<T>> {
         let mut stream = BufReader::new(stream);
         if greet {
-            let greeting = self.scripted("(greeting)").unwrap_or("220 test");
+            let greeting = self.scripted_reply("(greeting)").unwrap_or("220 test");
             stream.write_all(format!("{greeting}\r\n").as_bytes()).await.ok()?;
             stream.flush().await.ok()?;
         }
@@ -110,11 +110,11 @@ impl Play {
             }
             let line = String::from_utf8_lossy(&line);
             let line = line.trim_end_matches(['\r', '\n']);
-            self.say(line);
+            self.record(line);
             if data && line != "." {
                 continue;
             }
-            let scripted = self.scripted(if data { "(message)" } else { line });
+            let scripted = self.scripted_reply(if data { "(message)" } else { line });
             let usual = match line.split(' ').next().unwrap() {
                 "." if data => "250 2.0.0 taken".to_owned(),
                 _ if login > 0 => {

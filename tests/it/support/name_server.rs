@@ -10,22 +10,22 @@ use tokio::net::{TcpListener, UdpSocket};
 
 /// What it says of a name.
 #[derive(Clone, Debug)]
-pub enum Says {
+pub enum DnsReply {
     /// These addresses, for so many seconds.
     Addresses(Vec<IpAddr>, u32),
     /// The name stands for another, which has these addresses.
     Alias(&'static str, Vec<IpAddr>),
     /// The same by TCP alone: UDP says that it did not fit.
-    Long(Vec<IpAddr>),
+    TcpOnly(Vec<IpAddr>),
     /// There is no such name.
-    Unknown,
+    NoSuchName,
     /// A code of trouble, such as 2 for SERVFAIL.
-    Trouble(u8),
-    Nothing,
+    ErrorCode(u8),
+    NoReply,
 }
 
-pub fn addresses(texts: &[&str]) -> Says {
-    Says::Addresses(ips(texts), 60)
+pub fn addresses(texts: &[&str]) -> DnsReply {
+    DnsReply::Addresses(ips(texts), 60)
 }
 
 pub fn ips(texts: &[&str]) -> Vec<IpAddr> {
@@ -35,28 +35,28 @@ pub fn ips(texts: &[&str]) -> Vec<IpAddr> {
 /// The server. It ends with the test's runtime.
 pub struct NameServer {
     pub address: SocketAddr,
-    asked: Arc<Mutex<Vec<(String, bool)>>>,
+    queries: Arc<Mutex<Vec<(String, bool)>>>,
     directory: tempfile::TempDir,
 }
 
 impl NameServer {
     /// `says` is asked about each name, in lower case, and with how often it has been asked about before, by either protocol.
-    pub async fn start(says: impl Fn(&str, usize) -> Says + Send + Sync + 'static) -> Self {
+    pub async fn start(says: impl Fn(&str, usize) -> DnsReply + Send + Sync + 'static) -> Self {
         let (udp, tcp) = loop {
             let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
             if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()).await {
                 break (udp, tcp);
             }
         };
-        let server = Self { address: udp.local_addr().unwrap(), asked: Arc::default(), directory: tempfile::tempdir().unwrap() };
-        let asked = Arc::clone(&server.asked);
+        let server = Self { address: udp.local_addr().unwrap(), queries: Arc::default(), directory: tempfile::tempdir().unwrap() };
+        let asked = Arc::clone(&server.queries);
         let answer = Arc::new(move |query: &[u8], tcp: bool| {
-            let (name, kind) = question(query);
+            let (name, kind) = parse_question(query);
             let mut asked = asked.lock().unwrap();
             // A name is asked about for both kinds of address: that is once.
             let before = asked.iter().filter(|(own, is_v4)| *own == name && *is_v4 == (kind == 1)).count();
             asked.push((name.clone(), kind == 1));
-            answer(query, kind, &says(&name, before), tcp)
+            encode_answer(query, kind, &says(&name, before), tcp)
         });
         let by_tcp = Arc::clone(&answer);
         tokio::spawn(async move {
@@ -94,13 +94,13 @@ impl NameServer {
     }
 
     /// How often the name was asked about, for its IPv4 addresses.
-    pub fn asked(&self, name: &str) -> usize {
-        self.asked.lock().unwrap().iter().filter(|(own, is_v4)| own == name && *is_v4).count()
+    pub fn query_count(&self, name: &str) -> usize {
+        self.queries.lock().unwrap().iter().filter(|(own, is_v4)| own == name && *is_v4).count()
     }
 }
 
 /// The name and the kind that a query asks for.
-fn question(query: &[u8]) -> (String, u16) {
+fn parse_question(query: &[u8]) -> (String, u16) {
     let mut labels = Vec::new();
     let mut at = 12;
     while query[at] != 0 {
@@ -112,19 +112,19 @@ fn question(query: &[u8]) -> (String, u16) {
 }
 
 /// An answer as bytes (RFC 1035).
-fn answer(query: &[u8], kind: u16, says: &Says, tcp: bool) -> Option<Vec<u8>> {
+fn encode_answer(query: &[u8], kind: u16, says: &DnsReply, tcp: bool) -> Option<Vec<u8>> {
     let (records, code, cut) = match says {
-        Says::Addresses(addresses, ttl) => (of_kind(kind, addresses, *ttl, &[0xc0, 12]), 0, false),
-        Says::Alias(name, addresses) => {
+        DnsReply::Addresses(addresses, ttl) => (records_of_type(kind, addresses, *ttl, &[0xc0, 12]), 0, false),
+        DnsReply::Alias(name, addresses) => {
             let name: Vec<u8> = name.split('.').chain([""]).flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
-            let alias = record(&[0xc0, 12], 5, 60, &name);
-            ([vec![alias], of_kind(kind, addresses, 60, &name)].concat(), 0, false)
+            let alias = encode_record(&[0xc0, 12], 5, 60, &name);
+            ([vec![alias], records_of_type(kind, addresses, 60, &name)].concat(), 0, false)
         }
-        Says::Long(_) if !tcp => (Vec::new(), 0, true),
-        Says::Long(addresses) => (of_kind(kind, addresses, 60, &[0xc0, 12]), 0, false),
-        Says::Unknown => (Vec::new(), 3, false),
-        Says::Trouble(code) => (Vec::new(), *code, false),
-        Says::Nothing => return None,
+        DnsReply::TcpOnly(_) if !tcp => (Vec::new(), 0, true),
+        DnsReply::TcpOnly(addresses) => (records_of_type(kind, addresses, 60, &[0xc0, 12]), 0, false),
+        DnsReply::NoSuchName => (Vec::new(), 3, false),
+        DnsReply::ErrorCode(code) => (Vec::new(), *code, false),
+        DnsReply::NoReply => return None,
     };
     let flags = 0x8180 | u16::from(cut) << 9 | u16::from(code);
     let mut bytes = query[..2].to_vec();
@@ -137,19 +137,19 @@ fn answer(query: &[u8], kind: u16, says: &Says, tcp: bool) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn of_kind(kind: u16, addresses: &[IpAddr], ttl: u32, name: &[u8]) -> Vec<Vec<u8>> {
+fn records_of_type(kind: u16, addresses: &[IpAddr], ttl: u32, name: &[u8]) -> Vec<Vec<u8>> {
     let mut records = Vec::new();
     for address in addresses {
         match address {
-            IpAddr::V4(address) if kind == 1 => records.push(record(name, kind, ttl, &address.octets())),
-            IpAddr::V6(address) if kind == 28 => records.push(record(name, kind, ttl, &address.octets())),
+            IpAddr::V4(address) if kind == 1 => records.push(encode_record(name, kind, ttl, &address.octets())),
+            IpAddr::V6(address) if kind == 28 => records.push(encode_record(name, kind, ttl, &address.octets())),
             _ => {}
         }
     }
     records
 }
 
-fn record(name: &[u8], kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
+fn encode_record(name: &[u8], kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = name.to_vec();
     bytes.extend(kind.to_be_bytes());
     bytes.extend([0, 1]);

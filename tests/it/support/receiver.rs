@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ReceivedRequest {
     pub method: String,
     /// What stood in the request line behind the method.
     pub target: String,
@@ -25,7 +25,7 @@ pub struct Seen {
     pub connection: usize,
 }
 
-impl Seen {
+impl ReceivedRequest {
     /// A header; its name is given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
@@ -38,7 +38,7 @@ impl Seen {
 
 /// What is done with a request that has come whole.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum ResponseAction {
     Answer(Reply),
     /// These bytes, whatever they are, and the end of the connection.
     Raw(&'static [u8]),
@@ -61,7 +61,7 @@ pub struct Reply {
     pub endless: bool,
 }
 
-impl Act {
+impl ResponseAction {
     pub fn status(status: u16) -> Self {
         Self::Answer(Reply { status, ..Reply::default() })
     }
@@ -75,39 +75,39 @@ impl Act {
 pub struct Receiver {
     pub address: SocketAddr,
     scheme: &'static str,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
     arrived: Arc<Notify>,
-    acts: Arc<Mutex<Vec<Act>>>,
+    acts: Arc<Mutex<Vec<ResponseAction>>>,
 }
 
 /// What is done with each request.
-type Route = dyn Fn(&Seen) -> Act + Send + Sync;
+type Route = dyn Fn(&ReceivedRequest) -> ResponseAction + Send + Sync;
 
 struct Script {
-    acts: Arc<Mutex<Vec<Act>>>,
+    acts: Arc<Mutex<Vec<ResponseAction>>>,
     /// Decides in place of the acts.
     route: Option<Box<Route>>,
     tls: Option<TlsAcceptor>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
     arrived: Arc<Notify>,
 }
 
 impl Receiver {
     /// Answers the first request by the first act and so on; the last one is for all that follow.
-    pub async fn start(acts: impl Into<Vec<Act>>) -> Self {
+    pub async fn start(acts: impl Into<Vec<ResponseAction>>) -> Self {
         Self::begin(acts.into(), None, None).await
     }
 
     /// Answers each request as the function says.
-    pub async fn answering(route: impl Fn(&Seen) -> Act + Send + Sync + 'static) -> Self {
+    pub async fn answering(route: impl Fn(&ReceivedRequest) -> ResponseAction + Send + Sync + 'static) -> Self {
         Self::begin(Vec::new(), Some(Box::new(route)), None).await
     }
 
-    pub async fn start_tls(acts: impl Into<Vec<Act>>, tls: TlsAcceptor) -> Self {
+    pub async fn start_tls(acts: impl Into<Vec<ResponseAction>>, tls: TlsAcceptor) -> Self {
         Self::begin(acts.into(), None, Some(tls)).await
     }
 
-    async fn begin(acts: Vec<Act>, route: Option<Box<Route>>, tls: Option<TlsAcceptor>) -> Self {
+    async fn begin(acts: Vec<ResponseAction>, route: Option<Box<Route>>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let receiver = Self {
             address: listener.local_addr().unwrap(),
@@ -151,16 +151,16 @@ impl Receiver {
     }
 
     /// Does this with all requests that follow.
-    pub fn act(&self, act: Act) {
+    pub fn act(&self, act: ResponseAction) {
         *self.acts.lock().unwrap() = vec![act];
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 
     /// Waits until so many requests have come, and returns all.
-    pub async fn wait_for(&self, count: usize) -> Vec<Seen> {
+    pub async fn wait_for(&self, count: usize) -> Vec<ReceivedRequest> {
         let all = async {
             loop {
                 let arrived = self.arrived.notified();
@@ -188,13 +188,13 @@ impl Script {
             };
             self.arrived.notify_waiters();
             match act {
-                Act::Answer(reply) => reply.write(&mut stream).await?,
-                Act::Raw(bytes) => {
+                ResponseAction::Answer(reply) => reply.write(&mut stream).await?,
+                ResponseAction::Raw(bytes) => {
                     stream.write_all(bytes).await.ok()?;
                     return stream.shutdown().await.ok();
                 }
-                Act::Reset => return None,
-                Act::Silence => {
+                ResponseAction::Reset => return None,
+                ResponseAction::Silence => {
                     let _ = stream.read(&mut [0]).await;
                     return None;
                 }
@@ -223,7 +223,7 @@ impl Reply {
 }
 
 /// Reads a request; `None` at the end of the connection.
-async fn read(stream: &mut (impl AsyncRead + Unpin), connection: usize) -> Option<Seen> {
+async fn read(stream: &mut (impl AsyncRead + Unpin), connection: usize) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let head = loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -240,7 +240,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin), connection: usize) -> Optio
     let (method, target) = (words.next()?, words.next()?);
     let headers: Vec<_> =
         lines.filter_map(|line| line.split_once(':')).map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
-    let mut seen = Seen { method, target, headers, body: bytes.split_off(head), connection };
+    let mut seen = ReceivedRequest { method, target, headers, body: bytes.split_off(head), connection };
     let length = seen.header("content-length").map_or(0, |length| length.parse().unwrap());
     while seen.body.len() < length {
         if stream.read_buf(&mut seen.body).await.ok()? == 0 {

@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 use overdue::blocking_threads::BlockingThreads;
 use overdue::clock::ManualClock;
 use overdue::domain::ids::ProjectId;
-use overdue::domain::moment::Moment;
-use overdue::domain::project::{KeyHash, KeyLabel, PingKey, Secret};
-use overdue::engine::command::{Command, NewKey, Outcome};
-use overdue::engine::{self, Handle, Tried};
+use overdue::domain::project::{KeyHash, KeyLabel, KeySecret, PingKey};
+use overdue::domain::timestamp::Timestamp;
+use overdue::engine::command::{Command, CommandOutcome, NewKey};
+use overdue::engine::{self, ChannelTestResult, Handle};
 use overdue::http;
 use overdue::store::Medium;
 use overdue::web;
@@ -17,40 +17,40 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::build::create_project;
+use super::commands::create_project;
 use super::engine::open;
 
 /// 2026-11-20T10:00:00Z: what the clock shows at first.
-pub const START: Moment = Moment::from_secs(1_795_168_800);
+pub const START: Timestamp = Timestamp::from_secs(1_795_168_800);
 
 /// A project with its keys.
-pub struct Project {
+pub struct TestProject {
     pub id: ProjectId,
-    pub rw: String,
-    pub ro: String,
-    pub ping: String,
+    pub read_write_key: String,
+    pub read_only_key: String,
+    pub ping_key: String,
 }
 
-pub struct Server {
+pub struct TestServer {
     pub clock: Arc<ManualClock>,
     pub handle: Handle,
     pub base: String,
-    pub main: Project,
+    pub main: TestProject,
     address: std::net::SocketAddr,
     stop: watch::Sender<bool>,
     door: tokio::task::JoinHandle<()>,
-    writer: Option<JoinHandle<engine::Ended>>,
+    writer: Option<JoinHandle<engine::WriterExit>>,
 }
 
 /// An answer, its body as bytes.
 #[derive(Debug)]
-pub struct Answer {
+pub struct TestResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -64,19 +64,19 @@ impl Answer {
     }
 }
 
-impl Server {
+impl TestServer {
     /// A server with one project, without limits.
     pub async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
     /// The same with a changed configuration of the door.
-    pub async fn start_with(change: impl FnOnce(&mut http::Config)) -> Self {
+    pub async fn start_with(change: impl FnOnce(&mut http::HttpConfig)) -> Self {
         Self::start_on(Medium::memory(), change).await
     }
 
     /// The same on a given medium.
-    pub async fn start_on(medium: Medium, change: impl FnOnce(&mut http::Config)) -> Self {
+    pub async fn start_on(medium: Medium, change: impl FnOnce(&mut http::HttpConfig)) -> Self {
         Self::start_engine(medium, 1000, change).await
     }
 
@@ -86,25 +86,25 @@ impl Server {
     }
 
     /// A server that speaks TLS, agreed on by this.
-    pub async fn start_encrypted(tls: http::Tls, change: impl FnOnce(&mut http::Config)) -> Self {
+    pub async fn start_encrypted(tls: http::HttpTls, change: impl FnOnce(&mut http::HttpConfig)) -> Self {
         Self::start_listening(Medium::memory(), START, 1_000_000, Some(Arc::new(tls)), change).await
     }
 
     /// A server whose clock shows this at first.
-    pub async fn start_at(medium: Medium, now: Moment) -> Self {
+    pub async fn start_at(medium: Medium, now: Timestamp) -> Self {
         Self::start_listening(medium, now, 1_000_000, None, |_| {}).await
     }
 
-    async fn start_engine(medium: Medium, ping_body_limit: usize, change: impl FnOnce(&mut http::Config)) -> Self {
+    async fn start_engine(medium: Medium, ping_body_limit: usize, change: impl FnOnce(&mut http::HttpConfig)) -> Self {
         Self::start_listening(medium, START, ping_body_limit, None, change).await
     }
 
     async fn start_listening(
         medium: Medium,
-        now: Moment,
+        now: Timestamp,
         ping_body_limit: usize,
-        tls: Option<Arc<http::Tls>>,
-        change: impl FnOnce(&mut http::Config),
+        tls: Option<Arc<http::HttpTls>>,
+        change: impl FnOnce(&mut http::HttpConfig),
     ) -> Self {
         let clock = ManualClock::at(now);
         let (handle, writer) = open(medium, &clock, |config| config.ping_body_limit = ping_body_limit).unwrap();
@@ -112,17 +112,22 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let base = format!("http://{address}");
-        let mut config = door_config(&base);
+        let mut config = http_config(&base);
         change(&mut config);
         let base = config.base_url.as_str().to_owned();
         let (stop, stopped) = watch::channel(false);
-        let door = tokio::spawn(http::Server::new(handle.clone(), blocking(), config).serve(listener, tls, Default::default(), stopped));
-        let main = project(&handle, "main").await;
+        let door = tokio::spawn(http::HttpServer::new(handle.clone(), blocking_threads(), config).serve(
+            listener,
+            tls,
+            Default::default(),
+            stopped,
+        ));
+        let main = new_project(&handle, "main").await;
         Self { clock, handle, base, main, address, stop, door, writer: Some(writer) }
     }
 
     /// Sends a request and reads the answer; the connection is closed after it.
-    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
         headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
         if !body.is_empty() || ["POST", "PUT"].contains(&method) {
@@ -133,11 +138,11 @@ impl Server {
     }
 
     /// Sends bytes as they are and reads one answer up to the end of the connection.
-    pub async fn raw(&self, bytes: &[u8]) -> Answer {
+    pub async fn raw(&self, bytes: &[u8]) -> TestResponse {
         let mut stream = self.connect().await;
         // The server may have answered and closed before it has read everything.
         let _ = stream.write_all(bytes).await;
-        let answer = answer(stream).await;
+        let answer = read_response(stream).await;
         // What hyper answers to what is no request has no content.
         let sniffed = answer.header("X-Content-Type-Options") != Some("nosniff");
         assert!(!sniffed || answer.body.is_empty() && matches!(answer.status, 400 | 431), "{answer:?}");
@@ -149,27 +154,27 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> TestResponse {
         self.send("GET", path, &[], b"").await
     }
 
     /// A request to the API with the main project's read-write key; `body` is JSON text, or empty.
-    pub async fn api(&self, method: &str, path: &str, body: &str) -> Answer {
-        self.send(method, &format!("/api/v3{path}"), &[("X-Api-Key", &self.main.rw)], body.as_bytes()).await
+    pub async fn api(&self, method: &str, path: &str, body: &str) -> TestResponse {
+        self.send(method, &format!("/api/v3{path}"), &[("X-Api-Key", &self.main.read_write_key)], body.as_bytes()).await
     }
 
     /// The same for an address below `/api/overdue/v1`.
-    pub async fn own(&self, method: &str, path: &str, body: &str) -> Answer {
-        self.send(method, &format!("/api/overdue/v1{path}"), &[("X-Api-Key", &self.main.rw)], body.as_bytes()).await
+    pub async fn extension_api(&self, method: &str, path: &str, body: &str) -> TestResponse {
+        self.send(method, &format!("/api/overdue/v1{path}"), &[("X-Api-Key", &self.main.read_write_key)], body.as_bytes()).await
     }
 
     /// Answers every test of a channel with this, in place of one who sends.
-    pub fn answer_tests(&self, tried: Tried) {
+    pub fn answer_tests(&self, tried: ChannelTestResult) {
         let handle = self.handle.clone();
         tokio::spawn(async move {
             loop {
-                handle.something_to_send().await;
-                while let Some(trial) = handle.next_trial() {
+                handle.wait_for_outgoing().await;
+                while let Some(trial) = handle.next_channel_test() {
                     let _ = trial.reply.send(tried.clone());
                 }
             }
@@ -177,7 +182,7 @@ impl Server {
     }
 
     /// Makes a check and returns it as the API shows it.
-    pub async fn check(&self, body: serde_json::Value) -> serde_json::Value {
+    pub async fn create_check(&self, body: serde_json::Value) -> serde_json::Value {
         let answer = self.api("POST", "/checks/", &body.to_string()).await;
         assert_eq!(answer.status, 201, "{answer:?}");
         answer.json()
@@ -189,11 +194,11 @@ impl Server {
         (&mut self.door).await.unwrap();
         self.handle.close();
         let writer = self.writer.take().unwrap();
-        assert_eq!(tokio::task::spawn_blocking(|| writer.join().unwrap()).await.unwrap(), engine::Ended::Closed);
+        assert_eq!(tokio::task::spawn_blocking(|| writer.join().unwrap()).await.unwrap(), engine::WriterExit::Closed);
     }
 }
 
-impl Drop for Server {
+impl Drop for TestServer {
     /// A test that fails leaves no writer behind.
     fn drop(&mut self) {
         self.handle.close();
@@ -201,16 +206,16 @@ impl Drop for Server {
 }
 
 /// Threads for what takes long.
-pub fn blocking() -> Arc<BlockingThreads> {
+pub fn blocking_threads() -> Arc<BlockingThreads> {
     Arc::new(BlockingThreads::start(2).unwrap())
 }
 
 /// A door without a limit for requests, which believes whatever proxy there is.
-pub fn door_config(base_url: &str) -> http::Config {
+pub fn http_config(base_url: &str) -> http::HttpConfig {
     let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     let (api_rate, connections_per_address) = (http::ApiRate::UNLIMITED, usize::MAX);
-    let web = web::Config::new(web::Auth::None);
-    http::Config {
+    let web = web::DashboardConfig::new(web::AuthMode::None);
+    http::HttpConfig {
         base_url: base_url.parse().unwrap(),
         trusted_proxies,
         site_name: "Ünit checks".into(),
@@ -223,43 +228,43 @@ pub fn door_config(base_url: &str) -> http::Config {
 }
 
 /// Makes a project with one key of each access.
-pub async fn project(handle: &Handle, name: &str) -> Project {
+pub async fn new_project(handle: &Handle, name: &str) -> TestProject {
     let random = handle.random();
-    let Outcome::Project(project) = handle.call(create_project(random, name, 100)).await.unwrap().unwrap() else {
+    let CommandOutcome::Project(project) = handle.call(create_project(random, name, 100)).await.unwrap().unwrap() else {
         panic!("no project");
     };
     let (rw, ro, ping) = (random.url_safe::<32>(), random.url_safe::<32>(), random.url_safe::<22>());
-    let hash = |key: &str| KeyHash::of(key.as_bytes());
-    for secret in [Secret::ReadWrite(hash(&rw)), Secret::ReadOnly(hash(&ro)), Secret::Ping(PingKey::parse(&ping).unwrap())] {
+    let hash = |key: &str| KeyHash::of_key(key.as_bytes());
+    for secret in [KeySecret::ReadWrite(hash(&rw)), KeySecret::ReadOnly(hash(&ro)), KeySecret::Ping(PingKey::parse(&ping).unwrap())] {
         let key = NewKey { project: project.id, secret, label: KeyLabel::default(), hint: "".into() };
         handle.call(Command::CreateKey(Box::new(key))).await.unwrap().unwrap();
     }
-    Project { id: project.id, rw, ro, ping }
+    TestProject { id: project.id, read_write_key: rw, read_only_key: ro, ping_key: ping }
 }
 
 /// Reads one answer up to the end of the connection.
-pub async fn answer(mut stream: impl AsyncRead + Unpin) -> Answer {
+pub async fn read_response(mut stream: impl AsyncRead + Unpin) -> TestResponse {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
-    parse(&bytes)
+    parse_response(&bytes)
 }
 
-fn parse(answer: &[u8]) -> Answer {
+fn parse_response(answer: &[u8]) -> TestResponse {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
     let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(answer)));
     let head = std::str::from_utf8(&answer[..end]).unwrap();
     let mut lines = head.split("\r\n");
     let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
     let headers = lines.map(|line| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap()).collect();
-    let mut answer = Answer { status, headers, body: answer[end + 4..].to_vec() };
+    let mut answer = TestResponse { status, headers, body: answer[end + 4..].to_vec() };
     if answer.header("transfer-encoding") == Some("chunked") {
-        answer.body = dechunked(&answer.body);
+        answer.body = decode_chunks(&answer.body);
     }
     answer
 }
 
 /// The content of chunks, which must all be there.
-fn dechunked(mut chunks: &[u8]) -> Vec<u8> {
+fn decode_chunks(mut chunks: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     loop {
         let end = chunks.windows(2).position(|window| window == b"\r\n").expect("a line");

@@ -5,16 +5,16 @@ use std::sync::LazyLock;
 use overdue::domain::user::{Grant, Password, PasswordHash, User, UserName};
 use overdue::manage::user;
 use overdue::password;
-use overdue::web::Auth;
+use overdue::web::AuthMode;
 
-use crate::support::server::{Answer, Server};
+use crate::support::server::{TestResponse, TestServer};
 
 /// The password of everybody.
 pub(super) const PASSWORD: &str = "correct horse";
 
 /// A browser of a server: it keeps its cookie and says what browsers say.
 pub(super) struct Browser<'a> {
-    server: &'a Server,
+    server: &'a TestServer,
     pub(super) cookie: Option<String>,
     /// The mark of a browser in which somebody has signed in before.
     pub(super) mark: Option<String>,
@@ -22,11 +22,11 @@ pub(super) struct Browser<'a> {
 }
 
 impl<'a> Browser<'a> {
-    pub(super) fn new(server: &'a Server) -> Self {
+    pub(super) fn new(server: &'a TestServer) -> Self {
         Self { server, cookie: None, mark: None, headers: Vec::new() }
     }
 
-    pub(super) async fn send(&mut self, method: &str, path: &str, form: &[(&str, &str)]) -> Answer {
+    pub(super) async fn send(&mut self, method: &str, path: &str, form: &[(&str, &str)]) -> TestResponse {
         let encode = |text: &str| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string();
         let body: Vec<_> = form.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
         let body = body.join("&");
@@ -52,29 +52,29 @@ impl<'a> Browser<'a> {
         answer
     }
 
-    pub(super) async fn get(&mut self, path: &str) -> Answer {
+    pub(super) async fn get(&mut self, path: &str) -> TestResponse {
         self.send("GET", path, &[]).await
     }
 
-    pub(super) async fn sign_in(&mut self, name: &str, password: &str) -> Answer {
+    pub(super) async fn sign_in(&mut self, name: &str, password: &str) -> TestResponse {
         self.send("POST", "/login/", &[("name", name), ("password", password)]).await
     }
 }
 
 /// The browser of somebody who has just signed in.
-pub(super) async fn signed_in<'a>(server: &'a Server, name: &str) -> Browser<'a> {
+pub(super) async fn signed_in<'a>(server: &'a TestServer, name: &str) -> Browser<'a> {
     let mut browser = Browser::new(server);
     assert_eq!(browser.sign_in(name, PASSWORD).await.status, 303);
     browser
 }
 
 /// A server that asks for passwords.
-pub(super) async fn server() -> Server {
-    Server::start_with(|config| config.web.auth = Auth::Password).await
+pub(super) async fn server() -> TestServer {
+    TestServer::start_with(|config| config.web.auth = AuthMode::Password).await
 }
 
 /// Somebody who has the password of everybody.
-pub(super) async fn make(server: &Server, name: &str, grant: Grant) -> Box<User> {
+pub(super) async fn make(server: &TestServer, name: &str, grant: Grant) -> Box<User> {
     // Hashed once: each takes a while.
     static HASH: LazyLock<PasswordHash> = LazyLock::new(|| {
         let password = Password::parse(PASSWORD, &UserName::parse("somebody").unwrap()).unwrap();
@@ -84,6 +84,6 @@ pub(super) async fn make(server: &Server, name: &str, grant: Grant) -> Box<User>
 }
 
 /// An owner with the password of everybody.
-pub(super) async fn owner(server: &Server, name: &str) -> Box<User> {
+pub(super) async fn owner(server: &TestServer, name: &str) -> Box<User> {
     make(server, name, Grant::Owner).await
 }

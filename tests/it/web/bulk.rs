@@ -2,21 +2,21 @@
 
 use serde_json::json;
 
-use super::{browse, channel, post, project_uuid, words};
-use crate::support::server::{Answer, Server};
+use super::{browse, channel, post, project_uuid, visible_text};
+use crate::support::server::{TestResponse, TestServer};
 
 /// A list of checks.
-struct List {
-    server: Server,
+struct ListFixture {
+    server: TestServer,
     project: String,
     ids: Vec<String>,
 }
 
-impl List {
+impl ListFixture {
     async fn of(count: usize) -> Self {
-        let server = Server::start().await;
+        let server = TestServer::start().await;
         for number in 0..count {
-            server.check(json!({ "name": format!("job {number}"), "tags": if number % 2 == 0 { "even" } else { "odd" } })).await;
+            server.create_check(json!({ "name": format!("job {number}"), "tags": if number % 2 == 0 { "even" } else { "odd" } })).await;
         }
         let project = project_uuid(&server);
         let ids = server.handle.with_state(|state| state.checks_of(server.main.id).map(|check| check.id.0.to_string()).collect());
@@ -24,7 +24,7 @@ impl List {
     }
 
     /// Presses a button for some of the checks.
-    async fn act(&self, action: &str, checks: std::ops::Range<usize>, more: &[(&str, &str)]) -> Answer {
+    async fn act(&self, action: &str, checks: std::ops::Range<usize>, more: &[(&str, &str)]) -> TestResponse {
         let mut fields = vec![("action", action)];
         fields.extend(self.ids[checks].iter().map(|id| ("check", id.as_str())));
         fields.extend(more);
@@ -32,10 +32,10 @@ impl List {
     }
 
     /// What the list says after that.
-    async fn told(&self, answer: &Answer) -> String {
+    async fn flash_message(&self, answer: &TestResponse) -> String {
         assert_eq!(answer.status, 303, "{answer:?}");
         let list = browse(&self.server, "GET", answer.header("Location").unwrap(), &[]).await;
-        words(list.text())
+        visible_text(list.text())
     }
 
     async fn checks(&self) -> Vec<serde_json::Value> {
@@ -45,21 +45,23 @@ impl List {
 
 #[tokio::test]
 async fn many_are_changed_by_one_press_of_a_button() {
-    let list = List::of(12).await;
+    let list = ListFixture::of(12).await;
     let count = |checks: &[serde_json::Value], field: &str, value: &str| {
         checks.iter().filter(|check| check[field].as_str().is_some_and(|own| own.split([' ', ',']).any(|one| one == value))).count()
     };
-    assert!(list.told(&list.act("pause", 0..11, &[]).await).await.contains("11 changed."));
+    assert!(list.flash_message(&list.act("pause", 0..11, &[]).await).await.contains("11 changed."));
     assert_eq!(count(&list.checks().await, "status", "paused"), 11);
-    assert!(list.told(&list.act("pause", 8..12, &[]).await).await.contains("1 changed, 3 were so already."));
-    assert!(list.told(&list.act("resume", 0..12, &[]).await).await.contains("12 changed."));
-    assert!(list.told(&list.act("resume", 0..1, &[]).await).await.contains("0 changed, 1 was so already."));
-    assert!(list.told(&list.act("add-tag", 0..3, &[("new_tag", "nas")]).await).await.contains("3 changed."));
+    assert!(list.flash_message(&list.act("pause", 8..12, &[]).await).await.contains("1 changed, 3 were so already."));
+    assert!(list.flash_message(&list.act("resume", 0..12, &[]).await).await.contains("12 changed."));
+    assert!(list.flash_message(&list.act("resume", 0..1, &[]).await).await.contains("0 changed, 1 was so already."));
+    assert!(list.flash_message(&list.act("add-tag", 0..3, &[("new_tag", "nas")]).await).await.contains("3 changed."));
     assert_eq!(count(&list.checks().await, "tags", "nas"), 3);
-    assert!(list.told(&list.act("remove-tag", 0..12, &[("new_tag", "nas")]).await).await.contains("3 changed, 9 were so already."));
+    assert!(
+        list.flash_message(&list.act("remove-tag", 0..12, &[("new_tag", "nas")]).await).await.contains("3 changed, 9 were so already.")
+    );
     assert_eq!((count(&list.checks().await, "tags", "nas"), count(&list.checks().await, "tags", "even")), (0, 6));
     let channel = channel(&list.server).await;
-    assert!(list.told(&list.act("assign", 0..5, &[("channel", &channel)]).await).await.contains("5 changed."));
+    assert!(list.flash_message(&list.act("assign", 0..5, &[("channel", &channel)]).await).await.contains("5 changed."));
     assert_eq!(count(&list.checks().await, "channels", &channel), 5);
     // All that match, and the filter stays.
     let filtered = list.act("pause", 0..0, &[("all", "1"), ("tag", "odd")]).await;
@@ -69,7 +71,7 @@ async fn many_are_changed_by_one_press_of_a_button() {
 
 #[tokio::test]
 async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
-    let list = List::of(6).await;
+    let list = ListFixture::of(6).await;
     let channel = channel(&list.server).await;
     let cases = [
         ("fly", &[][..], "Press one of the buttons"),
@@ -80,7 +82,7 @@ async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
         let answer = list.act(action, 1..3, &[more, &[("tag", "odd")]].concat()).await;
         assert_eq!(answer.status, 422, "{action}: {answer:?}");
         let page = answer.text();
-        assert!(words(page).contains(said), "{action}: {page}");
+        assert!(visible_text(page).contains(said), "{action}: {page}");
         let ticked = |nth: usize| page.contains(&format!(r#"value="{}" form="bulk" checked"#, list.ids[nth]));
         assert_eq!((ticked(1), ticked(3), page.contains("job 2")), (true, false, false), "{action}: {page}");
         let address = page.split("data-at=\"").nth(1).and_then(|after| after.split('"').next());
@@ -90,7 +92,7 @@ async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
     assert!(typed.text().contains(r#"name="new_tag" value="two words""#), "{typed:?}");
     assert!(typed.text().contains(&format!(r#"<option value="{channel}" selected>"#)), "{typed:?}");
     let none = list.act("pause", 0..0, &[]).await;
-    assert_eq!((none.status, words(none.text()).contains("Choose some checks first")), (422, true), "{none:?}");
+    assert_eq!((none.status, visible_text(none.text()).contains("Choose some checks first")), (422, true), "{none:?}");
     let usual = browse(&list.server, "GET", &format!("/projects/{}/checks/", list.project), &[]).await;
     assert!(!usual.text().contains("data-at") && !usual.text().contains(r#"form="bulk" checked"#), "{usual:?}");
     list.server.stop().await;
@@ -98,29 +100,29 @@ async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
 
 #[tokio::test]
 async fn many_are_deleted_only_if_their_number_is_typed() {
-    let list = List::of(4).await;
+    let list = ListFixture::of(4).await;
     let asked = list.act("delete", 0..3, &[]).await;
     assert_eq!(asked.status, 200, "{asked:?}");
-    assert!(words(asked.text()).contains("Delete 3 checks?") && asked.text().contains("<bdi>job 2</bdi>"), "{}", asked.text());
+    assert!(visible_text(asked.text()).contains("Delete 3 checks?") && asked.text().contains("<bdi>job 2</bdi>"), "{}", asked.text());
     assert_eq!(list.act("delete", 0..3, &[("confirm", "delete 4")]).await.status, 422);
     assert_eq!(list.checks().await.len(), 4);
     let done = list.act("delete", 0..3, &[("confirm", "delete 3")]).await;
-    assert!(list.told(&done).await.contains("3 changed."));
+    assert!(list.flash_message(&done).await.contains("3 changed."));
     assert_eq!(list.checks().await.len(), 1);
-    assert!(list.told(&list.act("pause", 0..4, &[]).await).await.contains("1 changed, 3 were deleted meanwhile."));
+    assert!(list.flash_message(&list.act("pause", 0..4, &[]).await).await.contains("1 changed, 3 were deleted meanwhile."));
     list.server.stop().await;
 }
 
 #[tokio::test]
 async fn checks_of_another_project_are_left_alone() {
-    let list = List::of(1).await;
-    let other = crate::support::server::project(&list.server.handle, "other").await;
-    let made = list.server.send("POST", "/api/v3/checks/", &[("X-Api-Key", &other.rw)], b"{}").await;
+    let list = ListFixture::of(1).await;
+    let other = crate::support::server::new_project(&list.server.handle, "other").await;
+    let made = list.server.send("POST", "/api/v3/checks/", &[("X-Api-Key", &other.read_write_key)], b"{}").await;
     assert_eq!(made.status, 201);
     let foreign = list.server.handle.with_state(|state| state.checks_of(other.id).map(|check| check.id.0.to_string()).next().unwrap());
     let answer = list.act("pause", 0..0, &[("check", &foreign)]).await;
-    assert!(list.told(&answer).await.contains("0 changed, 1 was deleted meanwhile."));
-    let after = list.server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &other.rw)], b"").await.json();
+    assert!(list.flash_message(&answer).await.contains("0 changed, 1 was deleted meanwhile."));
+    let after = list.server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &other.read_write_key)], b"").await.json();
     assert_eq!(after["checks"][0]["status"], "new");
     list.server.stop().await;
 }

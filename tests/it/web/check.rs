@@ -1,26 +1,26 @@
 //! The pages of a check: what they say as time passes, what their forms do, and what they make of what strangers send.
 
-use overdue::domain::edit::Edit;
+use overdue::domain::check_edit::CheckEdit;
 use overdue::domain::ids::UniqueKey;
 use overdue::domain::text::Slug;
-use overdue::engine::command::{Command, Report, SendOutcome};
+use overdue::engine::command::{Command, DeliveryReport, SendResult};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{browse, channel, post, project_uuid, words};
-use crate::support::build::create_check;
-use crate::support::server::{Answer, Server};
+use super::{browse, channel, post, project_uuid, visible_text};
+use crate::support::commands::create_check;
+use crate::support::server::{TestResponse, TestServer};
 
 /// A check of the server with some of what its pages are.
-struct Page {
-    server: Server,
+struct CheckPageFixture {
+    server: TestServer,
     uuid: String,
 }
 
-impl Page {
+impl CheckPageFixture {
     async fn with(check: Value) -> Self {
-        let server = Server::start().await;
-        let uuid = server.check(check).await["uuid"].as_str().unwrap().to_owned();
+        let server = TestServer::start().await;
+        let uuid = server.create_check(check).await["uuid"].as_str().unwrap().to_owned();
         Self { server, uuid }
     }
 
@@ -35,7 +35,7 @@ impl Page {
         answer.text().to_owned()
     }
 
-    async fn send(&self, rest: &str, fields: &[(&str, &str)]) -> Answer {
+    async fn send(&self, rest: &str, fields: &[(&str, &str)]) -> TestResponse {
         post(&self.server, &self.path(rest), fields).await
     }
 
@@ -61,38 +61,39 @@ fn hidden(html: &str, name: &str) -> String {
 
 #[tokio::test]
 async fn the_page_says_what_happens_as_it_happens() {
-    let page = Page::with(json!({ "name": "Nightly backup", "schedule": "30 3 * * *", "tz": "Europe/Riga", "grace": 900 })).await;
-    assert!(words(&page.see("details/").await).contains("New. Waiting for the first ping. Until then nothing can be overdue."));
+    let page =
+        CheckPageFixture::with(json!({ "name": "Nightly backup", "schedule": "30 3 * * *", "tz": "Europe/Riga", "grace": 900 })).await;
+    assert!(visible_text(&page.see("details/").await).contains("New. Waiting for the first ping. Until then nothing can be overdue."));
     page.ping("/start", b"").await;
     page.at("2026-11-20T10:10:00Z");
-    assert!(words(&page.see("details/").await).contains("A run began at 12:00:00 (10 min ago)."));
+    assert!(visible_text(&page.see("details/").await).contains("A run began at 12:00:00 (10 min ago)."));
     page.ping("", b"").await;
-    let up = words(&page.see("details/").await);
+    let up = visible_text(&page.see("details/").await);
     assert!(up.contains("Up. Last ping just now, next expected tomorrow 03:30 (in 15 h)."), "{up}");
     assert!(up.contains("every day at 03:30 in Europe/Riga, 15 minutes of grace"), "{up}");
     assert!(up.contains("Sat 21 Nov 03:30 +02 in 15 h yours: tomorrow 01:30"), "{up}");
     assert!(up.contains("Clocks go forward on 28 Mar 2027: the run of 03:30 comes at 04:00."), "{up}");
     page.at("2026-11-21T01:36:00Z");
-    let late = words(&page.see("details/").await);
+    let late = visible_text(&page.see("details/").await);
     assert!(late.contains("Late. It was expected at 03:30. Unless it reports, it goes down at 03:45 (in 9 min)."), "{late}");
     page.at("2026-11-21T02:00:00Z");
     let down = page.see("details/").await;
     assert!(down.contains("favicon-down.svg"));
-    let down = words(&down);
+    let down = visible_text(&down);
     assert!(
         down.contains("Down since 03:45 (15 minutes). It was expected at 03:30 and had until 03:45 to report (Europe/Riga)."),
         "{down}"
     );
     assert!(down.contains("Next run: tomorrow 03:30 (in 23 h)."), "{down}");
     page.ping("/3", b"").await;
-    let failed = words(&page.see("details/").await);
+    let failed = visible_text(&page.see("details/").await);
     assert!(failed.contains("exit 3"), "{failed}");
     page.server.stop().await;
 }
 
 #[tokio::test]
 async fn buttons_do_what_they_say() {
-    let page = Page::with(json!({ "name": "job", "slug": "job", "schedule": "0 0 * * *", "tags": "a b" })).await;
+    let page = CheckPageFixture::with(json!({ "name": "job", "slug": "job", "schedule": "0 0 * * *", "tags": "a b" })).await;
     let here = page.path("details/");
     for (button, fields, notice, status) in [
         ("pause/", &[][..], "paused", "paused"),
@@ -106,7 +107,7 @@ async fn buttons_do_what_they_say() {
         assert_eq!(page.api().await["status"], status, "{button}");
     }
     assert_eq!(page.api().await["tz"], "Asia/Tokyo");
-    assert!(words(&page.see("log/").await).contains("overdue dashboard"));
+    assert!(visible_text(&page.see("log/").await).contains("overdue dashboard"));
     for (button, fields, status) in [("resume/", &[][..], 409), ("ping/", &[("kind", "log")], 400), ("zone/", &[("tz", "Mars")], 400)] {
         assert_eq!(page.send(button, fields).await.status, status, "{button}");
     }
@@ -116,7 +117,7 @@ async fn buttons_do_what_they_say() {
     for (field, value) in [("name", "job (copy)"), ("slug", "job-copy"), ("tags", "a b"), ("schedule", "0 0 * * *"), ("tz", "Asia/Tokyo")] {
         assert_eq!(copy[field], value);
     }
-    assert!(words(&page.see("remove/").await).contains("Delete this check? job goes with its log, 2 pings so far."));
+    assert!(visible_text(&page.see("remove/").await).contains("Delete this check? job goes with its log, 2 pings so far."));
     assert_eq!(page.api().await["status"], "down", "the page that asks removes nothing");
     let list = format!("/projects/{}/checks/?m=deleted", project_uuid(&page.server));
     assert_eq!(page.send("remove/", &[]).await.header("Location"), Some(list.as_str()));
@@ -141,18 +142,20 @@ const GOOD: [(&str, &str); 11] = [
 
 #[tokio::test]
 async fn checks_are_added_and_edited_by_forms() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let add = format!("/projects/{}/checks/add/", project_uuid(&server));
     let form = browse(&server, "GET", &add, &[]).await;
-    assert!(form.text().contains("name=\"tz\"") && words(form.text()).contains("every day"), "{form:?}");
+    assert!(form.text().contains("name=\"tz\"") && visible_text(form.text()).contains("every day"), "{form:?}");
     let made = post(&server, &add, &GOOD).await;
     assert_eq!(made.status, 303, "{made:?}");
     let uuid = made.header("Location").unwrap().split('/').nth(2).unwrap().to_owned();
-    let page = Page { server, uuid };
+    let page = CheckPageFixture { server, uuid };
     let shown = page.see("details/?m=made").await;
     assert!(shown.contains("<a href=\"https://example.org/\" rel=\"noopener noreferrer\">https://example.org/</a>"), "{shown}");
     assert!(
-        !shown.contains("<script>") && words(&shown).contains("Check added.") && words(&shown).contains("Told after 2 failures in a row.")
+        !shown.contains("<script>")
+            && visible_text(&shown).contains("Check added.")
+            && visible_text(&shown).contains("Told after 2 failures in a row.")
     );
     let form = page.see("edit/").await;
     let was = hidden(&form, "was");
@@ -164,14 +167,14 @@ async fn checks_are_added_and_edited_by_forms() {
     wrong.extend([("was", was.as_str()), ("cron", "61 3 * * *"), ("name", "typed name"), ("slug", "Bad Slug")]);
     let refused = page.send("edit/", &wrong).await;
     assert_eq!(refused.status, 422, "{refused:?}");
-    let text = words(refused.text());
+    let text = visible_text(refused.text());
     assert!(text.contains("2 fields are not right.") && text.contains("Only a to z, 0 to 9, hyphens and underscores."), "{text}");
     assert!(refused.text().contains("value=\"typed name\"") && refused.text().contains("value=\"61 3 * * *\""));
     assert_eq!(page.api().await["name"], "Nightly <backup>");
     // A preview saves nothing.
     let preview: Vec<_> = GOOD.into_iter().chain([("was", was.as_str()), ("cron", "0 5 * * *"), ("preview", "1")]).collect();
     let previewed = page.send("edit/", &preview).await;
-    assert!(previewed.status == 200 && words(previewed.text()).contains("every day at 05:00 in Europe/Riga"), "{previewed:?}");
+    assert!(previewed.status == 200 && visible_text(previewed.text()).contains("every day at 05:00 in Europe/Riga"), "{previewed:?}");
     let saved: Vec<_> = GOOD.into_iter().chain([("was", was.as_str()), ("cron", "0 5 * * *")]).collect();
     assert_eq!(page.send("edit/", &saved).await.status, 303);
     let check = page.api().await;
@@ -180,7 +183,7 @@ async fn checks_are_added_and_edited_by_forms() {
     let typed: Vec<_> = GOOD.into_iter().chain([("was", was.as_str()), ("cron", "0 6 * * *")]).collect();
     let outdated = page.send("edit/", &typed).await;
     assert_eq!(outdated.status, 409, "{outdated:?}");
-    assert!(words(outdated.text()).contains("Expected 0 5 * * * 0 6 * * *"), "{}", words(outdated.text()));
+    assert!(visible_text(outdated.text()).contains("Expected 0 5 * * * 0 6 * * *"), "{}", visible_text(outdated.text()));
     let was = hidden(outdated.text(), "was");
     let again: Vec<_> = GOOD.into_iter().chain([("was", was.as_str()), ("cron", "0 6 * * *")]).collect();
     assert_eq!(page.send("edit/", &again).await.status, 303);
@@ -190,9 +193,9 @@ async fn checks_are_added_and_edited_by_forms() {
 
 #[tokio::test]
 async fn who_is_told_is_chosen_by_boxes() {
-    let page = Page::with(json!({})).await;
+    let page = CheckPageFixture::with(json!({})).await;
     let channel = channel(&page.server).await;
-    assert!(words(&page.see("details/").await).contains("hook &#60;1&#62; Webhook"));
+    assert!(visible_text(&page.see("details/").await).contains("hook &#60;1&#62; Webhook"));
     assert_eq!(page.send("channels/", &[("channel", &channel)]).await.status, 303);
     assert_eq!(page.api().await["channels"], channel);
     assert_eq!(page.send("channels/", &[]).await.status, 303);
@@ -203,7 +206,7 @@ async fn who_is_told_is_chosen_by_boxes() {
 
 #[tokio::test]
 async fn the_log_is_read_in_parts_by_kind_and_by_run() {
-    let page = Page::with(json!({})).await;
+    let page = CheckPageFixture::with(json!({})).await;
     for _ in 0..50 {
         page.ping("/start", b"").await;
         page.ping("/log", b"").await;
@@ -212,21 +215,21 @@ async fn the_log_is_read_in_parts_by_kind_and_by_run() {
     }
     // The project keeps 100.
     let log = page.see("log/").await;
-    assert!(words(&log).contains("The last 100 of 150 pings are here."), "{}", words(&log));
+    assert!(visible_text(&log).contains("The last 100 of 150 pings are here."), "{}", visible_text(&log));
     assert_eq!(log.matches("id=\"ping-").count(), 100);
     let runs = page.see("log/?group=run").await;
     assert_eq!(runs.matches(", 1 minute, 1 note").count(), 33);
     let starts = page.see("log/?kind=start&kind=flip").await;
     assert_eq!(starts.matches("id=\"ping-").count(), 33);
-    assert!(words(&page.see("log/?kind=fail").await).contains("Nothing of this is in the log."));
+    assert!(visible_text(&page.see("log/?kind=fail").await).contains("Nothing of this is in the log."));
     assert!(page.see("log/?before=60").await.contains("id=\"ping-59\""));
-    assert!(words(&page.see("details/").await).contains("median 1 minute"));
+    assert!(visible_text(&page.see("details/").await).contains("median 1 minute"));
     page.server.stop().await;
 }
 
 #[tokio::test]
 async fn what_strangers_send_is_shown_as_text() {
-    let page = Page::with(json!({ "name": "\u{202e}<img src=x onerror=alert(1)>" })).await;
+    let page = CheckPageFixture::with(json!({ "name": "\u{202e}<img src=x onerror=alert(1)>" })).await;
     let body = "\u{1b}[31mred\u{1b}[0m <script>alert(1)</script>\r\n\u{202e}x\0".to_owned() + &"y".repeat(900);
     let agent = "<svg/onload=alert(1)>";
     let sent = page.server.send("POST", &format!("/ping/{}", page.uuid), &[("User-Agent", agent)], body.as_bytes()).await;
@@ -253,14 +256,14 @@ async fn what_strangers_send_is_shown_as_text() {
 
 #[tokio::test]
 async fn addresses_of_bookmarks_and_messages_lead_to_the_page() {
-    let page = Page::with(json!({})).await;
+    let page = CheckPageFixture::with(json!({})).await;
     for (old, new) in
         [("name/", "edit/"), ("timeout/", "edit/"), ("filtering_rules/", "edit/"), ("last_ping/", "log/"), ("details", "details/")]
     {
         let answer = browse(&page.server, "GET", &page.path(old), &[]).await;
         assert_eq!((answer.status, answer.header("Location")), (301, Some(page.path(new).as_str())), "{old}");
     }
-    let key = UniqueKey::of(page.uuid.parse().unwrap());
+    let key = UniqueKey::of_check(page.uuid.parse().unwrap());
     let answer = browse(&page.server, "GET", &format!("/cloaked/{key}/"), &[]).await;
     assert_eq!((answer.status, answer.header("Location")), (303, Some(page.path("details/").as_str())));
     let other = format!("/cloaked/{}/", UniqueKey::NONE);
@@ -270,12 +273,12 @@ async fn addresses_of_bookmarks_and_messages_lead_to_the_page() {
 
 #[tokio::test]
 async fn a_check_depends_on_those_that_its_form_names() {
-    let page = Page::with(json!({ "name": "router", "slug": "router" })).await;
+    let page = CheckPageFixture::with(json!({ "name": "router", "slug": "router" })).await;
     let mut uuids = vec![page.uuid.clone()];
     for name in ["<b>switch</b>", "twin", "twin", "job"] {
-        uuids.push(page.server.check(json!({ "name": name })).await["uuid"].as_str().unwrap().to_owned());
+        uuids.push(page.server.create_check(json!({ "name": name })).await["uuid"].as_str().unwrap().to_owned());
     }
-    let job = Page { uuid: uuids.pop().unwrap(), server: page.server };
+    let job = CheckPageFixture { uuid: uuids.pop().unwrap(), server: page.server };
     let form = job.see("edit/").await;
     assert!(
         form.contains("<option value=\"&#60;b&#62;switch&#60;/b&#62;\">") && form.contains(&format!("<option value=\"{}\">", uuids[2]))
@@ -304,12 +307,12 @@ async fn a_check_depends_on_those_that_its_form_names() {
         (&["job"], "The check would be a parent of itself."),
     ] {
         let refused = send(typed).await;
-        assert!(refused.status == 422 && words(refused.text()).contains(text), "{typed:?}: {refused:?}");
+        assert!(refused.status == 422 && visible_text(refused.text()).contains(text), "{typed:?}: {refused:?}");
         assert!(refused.text().contains(&format!("name=\"parent\" value=\"{}\"", typed[0])) && parents() == 0);
     }
     assert_eq!(send(&["router", "<b>switch</b>", " ", &uuids[2]]).await.status, 303);
     assert_eq!(parents(), 3);
-    let shown = words(&job.see("details/").await);
+    let shown = visible_text(&job.see("details/").await);
     assert!(shown.contains("Depends on router , &#60;b&#62;switch&#60;/b&#62; , twin ."), "{shown}");
     // Saving the form as it comes changes nothing.
     let form = job.see("edit/").await;
@@ -322,52 +325,54 @@ async fn a_check_depends_on_those_that_its_form_names() {
     let fields: Vec<_> = GOOD.into_iter().filter(|(name, _)| *name != "slug").chain([("parent", "router")]).collect();
     let made = post(&job.server, &add, &fields).await;
     let made = browse(&job.server, "GET", made.header("Location").unwrap(), &[]).await;
-    assert!(words(made.text()).contains("Depends on router ."), "{made:?}");
+    assert!(visible_text(made.text()).contains("Depends on router ."), "{made:?}");
     job.server.stop().await;
 }
 
 #[tokio::test]
 async fn what_was_told_last_stands_beside_who_is_told() {
-    let page = Page::with(json!({ "name": "job" })).await;
+    let page = CheckPageFixture::with(json!({ "name": "job" })).await;
     let hook = json!({ "kind": "webhook", "name": "hook <1>", "settings": { "down-url": "http://127.0.0.1:1/", "up-url": "http://127.0.0.1:1/" } });
-    let channel = page.server.own("POST", "/channels", &hook.to_string()).await.json()["id"].as_str().unwrap().to_owned();
+    let channel = page.server.extension_api("POST", "/channels", &hook.to_string()).await.json()["id"].as_str().unwrap().to_owned();
     page.send("channels/", &[("channel", &channel)]).await;
-    let other = page.server.check(json!({ "name": "other", "channels": "*" })).await["uuid"].as_str().unwrap().to_owned();
+    let other = page.server.create_check(json!({ "name": "other", "channels": "*" })).await["uuid"].as_str().unwrap().to_owned();
     assert!(!page.see("details/").await.contains("Told last"));
     page.ping("/fail", b"").await;
     assert_eq!(page.server.get(&format!("/ping/{other}/fail")).await.status, 200);
     let handle = &page.server.handle;
     let channel = handle.with_state(|state| state.project(page.server.main.id).unwrap().channels.keys().copied().next().unwrap());
-    let rows: Vec<_> = handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
+    let rows: Vec<_> = handle.with_state(|state| state.outbox.rows_of_channel(channel).map(|row| row.number).collect());
     assert_eq!(rows.len(), 2);
-    assert!(words(&page.see("details/").await).contains("Told last waiting hook &#60;1&#62; went down just now"));
+    assert!(visible_text(&page.see("details/").await).contains("Told last waiting hook &#60;1&#62; went down just now"));
     handle.call(Command::BeginDeliveries(rows.clone(), None)).await.unwrap().unwrap();
     page.server.clock.advance_secs(60);
-    let sent = SendOutcome::Failed("it answered <b>500".into());
-    let report = Report { recipients: Default::default(), channel, sent_to: None, told_with: None, rows, sent, status: 500 };
-    handle.call(Command::ReportDeliveries(vec![report])).await.unwrap().unwrap();
+    let sent = SendResult::Failed("it answered <b>500".into());
+    let report =
+        DeliveryReport { recipients: Default::default(), channel, sent_to: None, merged_into: None, rows, result: sent, status: 500 };
+    handle.call(Command::RecordDeliveryReports(vec![report])).await.unwrap().unwrap();
     let html = page.see("details/").await;
-    let shown = words(&html);
+    let shown = visible_text(&html);
     assert!(shown.contains("Told last not delivered hook &#60;1&#62; went down just now it answered &#60;b&#62;500"), "{shown}");
     let listed = html.split("class=\"sent\"").nth(1).unwrap().split("</ul>").next().unwrap();
     assert_eq!(listed.matches("<li>").count(), 1, "of this check alone: {listed}");
     // A channel that took that the check is down, and not that it is up again: both are listed, and what waits before them.
     for (ping, sent, told) in [
         ("", None, None),
-        ("/fail", Some(SendOutcome::Delivered), Some("delivered hook &#60;1&#62; went down")),
-        ("", Some(SendOutcome::Failed("no answer".into())), Some("not delivered hook &#60;1&#62; is up again just now no answer")),
+        ("/fail", Some(SendResult::Delivered), Some("delivered hook &#60;1&#62; went down")),
+        ("", Some(SendResult::Failed("no answer".into())), Some("not delivered hook &#60;1&#62; is up again just now no answer")),
     ] {
         page.ping(ping, b"").await;
         let Some(sent) = sent else { continue };
-        let shown = words(&page.see("details/").await);
+        let shown = visible_text(&page.see("details/").await);
         assert!(shown.contains("Told last waiting hook &#60;1&#62; "), "{shown}");
-        let rows: Vec<_> = handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
+        let rows: Vec<_> = handle.with_state(|state| state.outbox.rows_of_channel(channel).map(|row| row.number).collect());
         handle.call(Command::BeginDeliveries(rows.clone(), None)).await.unwrap().unwrap();
-        let shown = words(&page.see("details/").await);
+        let shown = visible_text(&page.see("details/").await);
         assert!(shown.contains("Told last being sent hook &#60;1&#62; "), "{shown}");
-        let report = Report { recipients: Default::default(), channel, sent_to: None, told_with: None, rows, sent, status: 0 };
-        handle.call(Command::ReportDeliveries(vec![report])).await.unwrap().unwrap();
-        let shown = words(&page.see("details/").await);
+        let report =
+            DeliveryReport { recipients: Default::default(), channel, sent_to: None, merged_into: None, rows, result: sent, status: 0 };
+        handle.call(Command::RecordDeliveryReports(vec![report])).await.unwrap().unwrap();
+        let shown = visible_text(&page.see("details/").await);
         assert!(told.is_some_and(|told| shown.contains(told)), "{shown}");
     }
     page.server.stop().await;
@@ -375,14 +380,14 @@ async fn what_was_told_last_stands_beside_who_is_told() {
 
 #[tokio::test]
 async fn words_are_tried_on_the_last_pings_while_they_are_typed() {
-    let page = Page::with(json!({ "name": "job" })).await;
+    let page = CheckPageFixture::with(json!({ "name": "job" })).await;
     for body in [&b"all OK"[..], b"OK so far", b"FAILED: disk", b"nothing"] {
         page.ping("", body).await;
     }
     let said = async |fields: &str| {
         let typed = format!("/checks/preview/?check={}&expects=period&period=1&period_unit=d&{fields}", page.uuid);
         let answer = browse(&page.server, "GET", &typed, &[("X-Fragment", "preview")]).await;
-        words(&format!("<p{}", answer.text().split("id=\"matches\"").nth(1).unwrap()))
+        visible_text(&format!("<p{}", answer.text().split("id=\"matches\"").nth(1).unwrap()))
     };
     for (fields, wanted) in [
         ("", ""),
@@ -398,15 +403,15 @@ async fn words_are_tried_on_the_last_pings_while_they_are_typed() {
     }
     // Without script, too.
     page.server.api("POST", &format!("/checks/{}", page.uuid), r#"{"success_kw":"OK","filter_http_body":true}"#).await;
-    assert!(words(&page.see("edit/").await).contains("Of the last 4 pings that they are searched for in: 2 success, 2 ignored."));
+    assert!(visible_text(&page.see("edit/").await).contains("Of the last 4 pings that they are searched for in: 2 success, 2 ignored."));
     page.server.stop().await;
 }
 
 #[tokio::test]
 async fn of_a_long_body_a_page_shows_the_beginning_and_the_file_has_all() {
-    let server = Server::start_storing(2 << 20).await;
-    let uuid = server.check(json!({ "name": "long" })).await["uuid"].as_str().unwrap().to_owned();
-    let page = Page { server, uuid };
+    let server = TestServer::start_storing(2 << 20).await;
+    let uuid = server.create_check(json!({ "name": "long" })).await["uuid"].as_str().unwrap().to_owned();
+    let page = CheckPageFixture { server, uuid };
     let long = "\u{ad}".repeat(600_000);
     page.ping("", long.as_bytes()).await;
     let html = page.see("pings/1/").await;
@@ -425,13 +430,13 @@ async fn of_a_long_body_a_page_shows_the_beginning_and_the_file_has_all() {
 
 #[tokio::test]
 async fn a_slug_that_no_url_can_hold_is_not_shown_in_one() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let long = "x".repeat(120);
     for (number, slug, is_shown) in [(1, "job", true), (2, "BackUp", false), (3, "back up", false), (4, &long, true)] {
-        let edit = Edit { slug: Some(Slug::stored(slug)), ..Edit::default() };
+        let edit = CheckEdit { slug: Some(Slug::from_stored(slug)), ..CheckEdit::default() };
         server.handle.call(create_check(server.main.id, number, edit)).await.unwrap().unwrap();
         let page = browse(&server, "GET", &format!("/checks/{}/details/?by=slug", Uuid::from_u128(number)), &[]).await;
-        let path = format!("/ping/{}/{slug}", server.main.ping);
+        let path = format!("/ping/{}/{slug}", server.main.ping_key);
         assert_eq!((page.status, page.text().contains(&path)), (200, is_shown), "{slug}");
         assert_eq!(server.send("POST", &path.replace(' ', "%20"), &[], b"").await.status == 200, is_shown, "{slug}");
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{browse, project_uuid};
-use crate::support::server::Server;
+use crate::support::server::TestServer;
 
 /// The names in the rows of a list, in order.
 fn names(page: &str) -> Vec<String> {
@@ -11,14 +11,14 @@ fn names(page: &str) -> Vec<String> {
     rows.map(|row| row.split("<bdi>").nth(1).unwrap().split("</bdi>").next().unwrap().to_owned()).collect()
 }
 
-async fn list(server: &Server, query: &str) -> String {
+async fn list(server: &TestServer, query: &str) -> String {
     let answer = browse(server, "GET", &format!("/projects/{}/checks/{query}", project_uuid(server)), &[]).await;
     assert_eq!(answer.status, 200, "{query}: {answer:?}");
     answer.text().to_owned()
 }
 
-async fn make(server: &Server, name: &str, tags: &str, ends: &[&str]) {
-    let check = server.check(json!({ "name": name, "tags": tags, "timeout": 3600, "grace": 600 })).await;
+async fn make(server: &TestServer, name: &str, tags: &str, ends: &[&str]) {
+    let check = server.create_check(json!({ "name": name, "tags": tags, "timeout": 3600, "grace": 600 })).await;
     let url = check["ping_url"].as_str().unwrap().replace(&server.base, "");
     for end in ends {
         assert_eq!(server.get(&format!("{url}{end}")).await.status, 200);
@@ -27,7 +27,7 @@ async fn make(server: &Server, name: &str, tags: &str, ends: &[&str]) {
 
 #[tokio::test]
 async fn the_most_urgent_come_first_and_tiles_count_them() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for (name, tags, ends) in [
         ("up", "", &[""][..]),
         ("new", "", &[]),
@@ -60,7 +60,7 @@ async fn the_most_urgent_come_first_and_tiles_count_them() {
 
 #[tokio::test]
 async fn long_lists_have_pages_and_scripts_get_rows_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for number in 0..101 {
         make(&server, &format!("job {number}"), "", &[]).await;
     }
@@ -79,7 +79,7 @@ async fn long_lists_have_pages_and_scripts_get_rows_alone() {
 
 #[tokio::test]
 async fn who_has_no_check_is_shown_how_to_make_one() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let page = list(&server, "").await;
     let url = page.split('"').find(|part| part.contains("create=1")).unwrap().replace(&server.base, "");
     assert_eq!(server.get(&url).await.status, 201, "{url}");
@@ -89,12 +89,13 @@ async fn who_has_no_check_is_shown_how_to_make_one() {
 
 #[tokio::test]
 async fn it_says_that_nobody_is_told() {
-    let server = Server::start().await;
-    server.check(json!({ "name": "one" })).await;
+    let server = TestServer::start().await;
+    server.create_check(json!({ "name": "one" })).await;
     assert!(list(&server, "").await.contains("No alerts are sent."));
-    let channel = server.own("POST", "/channels", r#"{ "kind": "webhook", "name": "hook", "settings": { "down-url": "http://a" } }"#).await;
+    let channel =
+        server.extension_api("POST", "/channels", r#"{ "kind": "webhook", "name": "hook", "settings": { "down-url": "http://a" } }"#).await;
     assert_eq!(channel.status, 201, "{channel:?}");
-    server.check(json!({ "name": "two", "channels": "*" })).await;
+    server.create_check(json!({ "name": "two", "channels": "*" })).await;
     let page = list(&server, "").await;
     assert!(page.contains("1 check tells nobody when down.") && page.contains("alerts=none"), "{page}");
     assert_eq!(names(&list(&server, "?alerts=none").await), ["one"]);

@@ -1,34 +1,34 @@
 //! The second factor: turned on, asked for, good once, and taken away.
 
-use overdue::admin::user::OfUser;
-use overdue::admin::{Reply, Request, perform};
+use overdue::admin::user::UserAction;
+use overdue::admin::{AdminReply, AdminRequest, handle_request};
 use overdue::domain::user::User;
 use overdue::domain::user::second_factor::TotpSecret;
 use overdue::manage::user;
 
 use super::browser::{Browser, PASSWORD, owner, server, signed_in};
-use super::words;
-use crate::support::server::{Answer, Server};
+use super::visible_text;
+use crate::support::server::{TestResponse, TestServer};
 
 /// The value of a hidden field.
-pub(super) fn hidden(page: &Answer, name: &str) -> String {
+pub(super) fn hidden(page: &TestResponse, name: &str) -> String {
     let (field, text) = (format!("name=\"{name}\" value=\""), page.text());
     text.split(&field).nth(1).unwrap_or_else(|| panic!("no {name} in {text}")).split('"').next().unwrap().to_owned()
 }
 
-fn code(server: &Server, secret: &TotpSecret) -> String {
-    secret.code(server.handle.now()).unwrap()
+fn code(server: &TestServer, secret: &TotpSecret) -> String {
+    secret.code_at(server.handle.now()).unwrap()
 }
 
 /// What a server has of a user.
-fn ann(server: &Server) -> User {
+fn ann(server: &TestServer) -> User {
     User::clone(&user::find(&server.handle, "ann").unwrap())
 }
 
 /// Turns it on; the secret and the codes for a lost app.
-async fn turn_on(server: &Server, browser: &mut Browser<'_>) -> (TotpSecret, Vec<String>) {
+async fn turn_on(server: &TestServer, browser: &mut Browser<'_>) -> (TotpSecret, Vec<String>) {
     let secret = TotpSecret::parse(&hidden(&browser.get("/account/totp/").await, "secret")).unwrap();
-    let (text, code) = (secret.text(), code(server, &secret));
+    let (text, code) = (secret.to_base32(), code(server, &secret));
     let on = browser.send("POST", "/account/totp/", &[("do", "on"), ("secret", &text), ("code", &code)]).await;
     assert_eq!(on.header("Location"), Some("/account/totp/?m=totp-on"), "{on:?}");
     let page = browser.get("/account/totp/").await;
@@ -44,7 +44,7 @@ async fn first_step(browser: &mut Browser<'_>, next: &str) -> String {
     hidden(&page, "attempt")
 }
 
-async fn second_step(browser: &mut Browser<'_>, attempt: &str, code: &str) -> Answer {
+async fn second_step(browser: &mut Browser<'_>, attempt: &str, code: &str) -> TestResponse {
     browser.send("POST", "/login/code/", &[("attempt", attempt), ("code", code)]).await
 }
 
@@ -58,12 +58,12 @@ async fn it_is_turned_on_by_a_code_of_the_app_and_asked_for_from_then_on() {
     let secret = hidden(&page, "secret");
     let wrong = browser.send("POST", "/account/totp/", &[("do", "on"), ("secret", &secret), ("code", "000000x")]).await;
     assert!(wrong.status == 422 && hidden(&wrong, "secret") == secret, "the app has this secret by now: {wrong:?}");
-    assert_eq!(ann(&server).second, None);
+    assert_eq!(ann(&server).second_factor, None);
     let (secret, codes) = turn_on(&server, &mut browser).await;
-    assert_eq!((codes.len(), ann(&server).second.unwrap().recovery.len()), (10, 10));
+    assert_eq!((codes.len(), ann(&server).second_factor.unwrap().recovery_hashes.len()), (10, 10));
     let again = browser.get("/account/totp/").await;
-    assert!(!again.text().contains(&codes[0]) && !again.text().contains(&secret.text()[..8]), "they are shown once");
-    assert!(words(browser.get("/account/").await.text()).contains("10 recovery codes are left"));
+    assert!(!again.text().contains(&codes[0]) && !again.text().contains(&secret.to_base32()[..8]), "they are shown once");
+    assert!(visible_text(browser.get("/account/").await.text()).contains("10 recovery codes are left"));
 
     // The code that turned it on is spent, and so is each one that lets in.
     let mut other = Browser::new(&server);
@@ -85,7 +85,7 @@ async fn it_is_turned_on_by_a_code_of_the_app_and_asked_for_from_then_on() {
     assert_eq!(second_step(&mut Browser::new(&server), &attempt, &lost).await.header("Location"), Some("/"));
     let attempt = first_step(&mut Browser::new(&server), "").await;
     assert_eq!(second_step(&mut Browser::new(&server), &attempt, &lost).await.status, 422);
-    assert_eq!(ann(&server).second.unwrap().recovery.len(), 9);
+    assert_eq!(ann(&server).second_factor.unwrap().recovery_hashes.len(), 9);
     server.stop().await;
 }
 
@@ -139,12 +139,12 @@ async fn it_is_taken_away_by_its_user_with_a_password_and_by_an_owner() {
             assert!(page.text().contains("Recovery codes, shown only now") && !page.text().contains(&codes[0]));
         }
     }
-    assert_eq!(ann(&server).second, None);
+    assert_eq!(ann(&server).second_factor, None);
     assert_eq!(Browser::new(&server).sign_in("ann", PASSWORD).await.status, 303);
 
     // A link for another password does not go round it.
     turn_on(&server, &mut browser).await;
-    let path = user::link(&server.handle, Some(&ann(&server))).await.unwrap().path();
+    let path = user::create_link(&server.handle, Some(&ann(&server))).await.unwrap().path();
     let chosen = Browser::new(&server).send("POST", &path, &[("password", PASSWORD)]).await;
     assert_eq!((chosen.header("Location"), chosen.header("Set-Cookie")), (Some("/login/?m=chosen"), None), "{chosen:?}");
     first_step(&mut Browser::new(&server), "").await;
@@ -158,12 +158,14 @@ async fn it_is_taken_away_by_its_user_with_a_password_and_by_an_owner() {
     // At the command line.
     turn_on(&server, &mut browser).await;
     let has_one = async || {
-        let Reply::Users(users) = perform(&server.handle, Request::ListUsers {}, Vec::new()).await.0 else { panic!("no list of users") };
+        let AdminReply::Users(users) = handle_request(&server.handle, AdminRequest::ListUsers {}, Vec::new()).await.0 else {
+            panic!("no list of users")
+        };
         users.iter().any(|user| user.name == "ann" && user.second_factor)
     };
     assert!(has_one().await);
-    let reset = Request::OfUser { user: "Ann".into(), what: OfUser::ResetTotp };
-    assert!(matches!(perform(&server.handle, reset, Vec::new()).await.0, Reply::Done) && !has_one().await);
+    let reset = AdminRequest::OfUser { user: "Ann".into(), what: UserAction::ResetTotp };
+    assert!(matches!(handle_request(&server.handle, reset, Vec::new()).await.0, AdminReply::Done) && !has_one().await);
     signed_in(&server, "ann").await;
     server.stop().await;
 }

@@ -1,15 +1,15 @@
 //! What is kept from those who may only look: keys, and URLs that are all it takes to send.
 
-use overdue::domain::user::{Grant, Membership, Projects};
-use overdue::engine::command::{Command, Report, SendOutcome};
+use overdue::domain::user::{Grant, Membership, ProjectMemberships};
+use overdue::engine::command::{Command, DeliveryReport, SendResult};
 use serde_json::json;
 
 use super::browser::{make, owner, server, signed_in};
-use super::{project_uuid, words};
-use crate::support::server::{Answer, Server};
+use super::{project_uuid, visible_text};
+use crate::support::server::{TestResponse, TestServer};
 
-async fn reader(server: &Server) {
-    make(server, "eve", Grant::Projects(Projects::new([(server.main.id, Membership::ReadOnly)]))).await;
+async fn reader(server: &TestServer) {
+    make(server, "eve", Grant::Projects(ProjectMemberships::new([(server.main.id, Membership::ReadOnly)]))).await;
 }
 
 #[tokio::test]
@@ -17,31 +17,31 @@ async fn those_who_only_look_see_no_ping_key() {
     let server = server().await;
     owner(&server, "ann").await;
     reader(&server).await;
-    let check = server.check(json!({ "name": "my first check", "slug": "first" })).await["uuid"].as_str().unwrap().to_owned();
+    let check = server.create_check(json!({ "name": "my first check", "slug": "first" })).await["uuid"].as_str().unwrap().to_owned();
     let (mut ann, mut eve) = (signed_in(&server, "ann").await, signed_in(&server, "eve").await);
     let by_slug = format!("/checks/{check}/details/?by=slug");
     let shown = ann.get(&by_slug).await;
-    assert!(shown.text().contains(&server.main.ping), "{shown:?}");
+    assert!(shown.text().contains(&server.main.ping_key), "{shown:?}");
     assert!(shown.header("Cache-Control").unwrap().starts_with("no-store"));
     let seen = eve.get(&by_slug).await;
     assert!(seen.status == 200 && !seen.text().contains("by=slug\""), "{seen:?}");
-    server.send("POST", &format!("/ping/{}/first", server.main.ping), &[], b"output").await;
+    server.send("POST", &format!("/ping/{}/first", server.main.ping_key), &[], b"output").await;
     let project = project_uuid(&server);
     let pages = ["checks/", "checks/?q=first", "integrations/", "badges/", "settings/"].map(|page| format!("/projects/{project}/{page}"));
     let of_check = ["details/", "details/?by=slug", "log/", "pings/1/"].map(|page| format!("/checks/{check}/{page}"));
     let others = [format!("/projects/{project}/checks/events/?since=0"), "/".to_owned(), "/account/".to_owned()];
     for path in pages.iter().chain(&of_check).chain(&others) {
         let seen = eve.get(path).await;
-        assert!(seen.status < 400 && !seen.text().contains(&server.main.ping), "{path}: {seen:?}");
+        assert!(seen.status < 400 && !seen.text().contains(&server.main.ping_key), "{path}: {seen:?}");
     }
     for path in ["/checks/", "/channels/", "/badges/", &format!("/checks/{check}"), &format!("/checks/{check}/pings/")] {
-        let seen = server.send("GET", &format!("/api/v3{path}"), &[("X-Api-Key", &server.main.ro)], b"").await;
-        assert!(!seen.text().contains(&server.main.ping), "{path}: {seen:?}");
+        let seen = server.send("GET", &format!("/api/v3{path}"), &[("X-Api-Key", &server.main.read_only_key)], b"").await;
+        assert!(!seen.text().contains(&server.main.ping_key), "{path}: {seen:?}");
     }
     assert_eq!(eve.get(&format!("/projects/{project}/export.toml")).await.status, 403);
     // Pages that hold a key are kept by no cache.
     let settings = ann.get(&format!("/projects/{project}/settings/")).await;
-    assert!(settings.text().contains(&server.main.ping) && settings.header("Cache-Control").unwrap().starts_with("no-store"));
+    assert!(settings.text().contains(&server.main.ping_key) && settings.header("Cache-Control").unwrap().starts_with("no-store"));
     server.stop().await;
 }
 
@@ -67,14 +67,14 @@ async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
     let mut uuids = Vec::new();
     for (number, (kind, settings, ..)) in made.iter().enumerate() {
         let body = json!({ "kind": kind, "name": format!("channel {number}"), "settings": settings });
-        let answer = server.own("POST", "/channels", &body.to_string()).await;
+        let answer = server.extension_api("POST", "/channels", &body.to_string()).await;
         assert_eq!(answer.status, 201, "{answer:?}");
         uuids.push(answer.json()["id"].as_str().unwrap().to_owned());
     }
-    let check = server.check(json!({ "channels": "*" })).await["uuid"].as_str().unwrap().to_owned();
+    let check = server.create_check(json!({ "channels": "*" })).await["uuid"].as_str().unwrap().to_owned();
     let list = format!("/projects/{}/integrations/", project_uuid(&server));
     let (mut ann, mut eve) = (signed_in(&server, "ann").await, signed_in(&server, "eve").await);
-    let (all, seen) = (words(ann.get(&list).await.text()), words(eve.get(&list).await.text()));
+    let (all, seen) = (visible_text(ann.get(&list).await.text()), visible_text(eve.get(&list).await.text()));
     for (number, (_, _, to_ann, to_eve)) in made.iter().enumerate() {
         let row = |text: &str| text.split(&format!("channel {number} ")).nth(1).unwrap().split(" of 1 check ").next().unwrap().to_owned();
         assert!(row(&all).contains(&format!(" {to_ann} ")), "{number}: {all}");
@@ -90,9 +90,9 @@ async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
     assert!(form.text().contains("SECRET-TOKEN") && form.header("Cache-Control").unwrap().starts_with("no-store"), "{form:?}");
     assert_eq!(eve.get(&format!("/integrations/{}/edit/", uuids[0])).await.status, 403);
     let path = format!("/channels/{}", uuids[2]);
-    let settings = server.own("GET", &path, "").await.json()["settings"].clone();
+    let settings = server.extension_api("GET", &path, "").await.json()["settings"].clone();
     assert_eq!(settings["url"], "https://hooks.slack.com/***");
-    assert_eq!(server.own("PUT", &path, &json!({ "name": "same", "settings": settings }).to_string()).await.status, 200);
+    assert_eq!(server.extension_api("PUT", &path, &json!({ "name": "same", "settings": settings }).to_string()).await.status, 200);
     let kept = server.handle.with_state(|state| {
         state.project(server.main.id).unwrap().channels.values().any(|channel| {
             channel.name.as_str() == "same" && channel.settings.get("url") == Some("https://hooks.slack.com/services/T0/B0/SECRET-TOKEN")
@@ -125,12 +125,12 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
         let reason = format!("{words}: bad token SECRET\\u0041 SECRET{number}");
         let channel = server.channel(&server.main, what).await;
         let id = server.number_of(&server.main, &channel);
-        let check = server.check(json!({ "name": what, "channels": channel })).await;
+        let check = server.create_check(json!({ "name": what, "channels": channel })).await;
         let uuid = check["uuid"].as_str().unwrap();
         if what == "tested" {
             server
                 .handle
-                .call(Command::LogTest(Report::of_test(id, SendOutcome::Failed(reason.as_str().into()), 404)))
+                .call(Command::RecordChannelTest(DeliveryReport::of_test(id, SendResult::Failed(reason.as_str().into()), 404)))
                 .await
                 .unwrap()
                 .unwrap();
@@ -138,9 +138,9 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
             server.get(&format!("/ping/{uuid}/fail")).await;
             let reason = reason.as_str().into();
             let sent = match what {
-                "failing" => SendOutcome::Later { reason, doubtful: false },
-                "given up" => SendOutcome::Failed(reason),
-                _ => SendOutcome::Closed(reason),
+                "failing" => SendResult::Retry { reason, may_have_arrived: false },
+                "given up" => SendResult::Failed(reason),
+                _ => SendResult::ChannelRejected(reason),
             };
             server.sent(id, sent, 500).await;
             pages.push(format!("/checks/{uuid}/details/"));
@@ -154,26 +154,26 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
     let id = server.number_of(&server.main, &failing);
     server
         .handle
-        .call(Command::LogTest(Report::of_test(id, SendOutcome::Failed("the answer was 502: SECRET".into()), 0)))
+        .call(Command::RecordChannelTest(DeliveryReport::of_test(id, SendResult::Failed("the answer was 502: SECRET".into()), 0)))
         .await
         .unwrap()
         .unwrap();
     let group = json!({ "kind": "group", "name": "all", "settings": { "channels": failing } });
-    let group = server.own("POST", "/channels", &group.to_string()).await;
+    let group = server.extension_api("POST", "/channels", &group.to_string()).await;
     pages.push(own(&format!("/channels/{}", group.json()["id"].as_str().unwrap())));
     pages.push(format!("/projects/{project}/integrations/"));
     let mut shown_to_ann = 0;
     for path in pages.iter().chain(&seen_by_nobody) {
         let all = if path.starts_with("/api/") {
             // A key that may only read is not shown channels and deliveries at all.
-            let seen = server.keyed(&server.main.ro, "GET", path, "").await;
+            let seen = server.keyed(&server.main.read_only_key, "GET", path, "").await;
             assert!(matches!(seen.status, 200 | 401) && !seen.text().contains("SECRET"), "{path}: {seen:?}");
-            server.keyed(&server.main.rw, "GET", path, "").await
+            server.keyed(&server.main.read_write_key, "GET", path, "").await
         } else {
             ann.get(path).await
         };
         let seen = if path.starts_with("/api/") { None } else { Some(eve.get(path).await) };
-        let is_kept = |seen: &Answer| seen.status < 400 && !seen.text().contains("SECRET") && !seen.text().contains("token");
+        let is_kept = |seen: &TestResponse| seen.status < 400 && !seen.text().contains("SECRET") && !seen.text().contains("token");
         assert!(seen.as_ref().is_none_or(is_kept), "{path}: {seen:?}");
         if !all.text().contains("SECRET") {
             continue;
@@ -181,7 +181,7 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
         shown_to_ann += 1;
         assert!(!seen_by_nobody.contains(path), "{path}: {all:?}");
         let is_told = ["the answer was 50", "the answer was 404", "the mail server said 550", "exit status 127"];
-        let is_told = |seen: &Answer| is_told.iter().any(|words| seen.text().contains(words));
+        let is_told = |seen: &TestResponse| is_told.iter().any(|words| seen.text().contains(words));
         assert!(seen.as_ref().is_none_or(is_told), "{path}: {seen:?}");
     }
     assert!(shown_to_ann >= 12, "{shown_to_ann} of {}", pages.len());

@@ -1,13 +1,13 @@
 //! Signing in: the first owner, passwords, cookies, links, and who sees what.
 
-use overdue::domain::user::link::LinkCode;
-use overdue::domain::user::{Grant, Membership, Projects, UserName};
+use overdue::domain::user::one_time_link::LinkCode;
+use overdue::domain::user::{Grant, Membership, ProjectMemberships, UserName};
 use overdue::engine::command::user::UserChanges;
 use overdue::manage::user;
-use overdue::web::{Auth, Forward, Logout, Need, Page, Scope};
+use overdue::web::{AuthMode, LogoutUrl, Need, Page, ProxyAuth, Scope};
 
 use super::browser::{Browser, PASSWORD, make, owner, server};
-use crate::support::server::{Server, project};
+use crate::support::server::{TestServer, new_project};
 
 /// Waits for all of them at once.
 pub(super) async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
@@ -47,7 +47,7 @@ async fn the_first_owner_is_made_by_a_code_once() {
     let mut browser = Browser::new(&server);
     assert_eq!(browser.get("/").await.header("Location"), Some("/login/"));
     assert_eq!(browser.get("/login/").await.header("Location"), Some("/setup/"));
-    let link = user::link(&server.handle, None).await.unwrap();
+    let link = user::create_link(&server.handle, None).await.unwrap();
     let page = browser.get(&link.path()).await;
     assert!(page.status == 200 && page.text().contains(&link.code.to_string()), "{page:?}");
     assert!(page.header("Cache-Control").unwrap().starts_with("no-store"));
@@ -84,7 +84,7 @@ async fn the_first_owner_is_made_by_a_code_once() {
     assert!(list.status == 200 && list.text().contains("&#60;b&#62;Ann") && !list.text().contains("<b>Ann"), "{}", list.text());
     let users = user::list(&server.handle);
     assert_eq!((users.len(), users[0].grant.is_owner()), (1, true));
-    assert_eq!(users[0].taste.zone.as_ref().map(|zone| zone.name().to_owned()), Some("Europe/Riga".to_owned()));
+    assert_eq!(users[0].preferences.zone.as_ref().map(|zone| zone.name().to_owned()), Some("Europe/Riga".to_owned()));
     assert_eq!(Browser::new(&server).get("/setup/").await.header("Location"), Some("/login/"));
     server.stop().await;
 }
@@ -134,8 +134,8 @@ async fn cookies_have_the_attributes_of_their_deployment() {
             "__Secure-overdue=T; Path=/sub; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure",
         ),
     ] {
-        let server = Server::start_with(|config| {
-            config.web.auth = Auth::Password;
+        let server = TestServer::start_with(|config| {
+            config.web.auth = AuthMode::Password;
             config.base_url = base.parse().unwrap();
         })
         .await;
@@ -159,7 +159,8 @@ async fn a_session_is_touched_once_an_hour_and_ends_when_it_is_not_used() {
     let mut browser = Browser::new(&server);
     browser.sign_in("ann", PASSWORD).await;
     assert!(is_in(&mut browser).await);
-    let seen = || server.handle.with_state(|state| state.users.sessions_of(ann.id, server.handle.now()).next().map(|session| session.seen));
+    let seen =
+        || server.handle.with_state(|state| state.users.sessions_of(ann.id, server.handle.now()).next().map(|session| session.last_used));
     let first = seen();
     server.clock.advance_secs(3599);
     assert!(is_in(&mut browser).await && seen() == first);
@@ -182,7 +183,7 @@ async fn links_choose_passwords_once() {
     let mut old = Browser::new(&server);
     old.sign_in("ann", PASSWORD).await;
     for (whose, kind) in [(&ann, "/reset/"), (&bob, "/invite/")] {
-        let path = user::link(&server.handle, Some(whose)).await.unwrap().path();
+        let path = user::create_link(&server.handle, Some(whose)).await.unwrap().path();
         assert!(path.starts_with(kind), "{path}");
         let mut browser = Browser::new(&server);
         let page = browser.get(&path).await;
@@ -197,9 +198,9 @@ async fn links_choose_passwords_once() {
         }
     }
     assert!(!is_in(&mut old).await, "another password ends sessions");
-    let unknown = format!("/reset/{}/", LinkCode::drawn([9; 16]));
+    let unknown = format!("/reset/{}/", LinkCode::from_random([9; 16]));
     assert_eq!(Browser::new(&server).get(&unknown).await.status, 404);
-    let path = user::link(&server.handle, Some(&ann)).await.unwrap().path();
+    let path = user::create_link(&server.handle, Some(&ann)).await.unwrap().path();
     server.clock.advance_secs(86_400);
     assert_eq!(Browser::new(&server).get(&path).await.status, 404);
     server.stop().await;
@@ -316,10 +317,10 @@ async fn after_signing_in_only_pages_of_ours_follow() {
 #[tokio::test]
 async fn every_page_asks_for_what_its_row_says() {
     let server = server().await;
-    let other = project(&server.handle, "other").await;
+    let other = new_project(&server.handle, "other").await;
     let uuid = |id| server.handle.with_state(|state| state.project(id).unwrap().project.uuid.to_string());
-    let (main, check) = (uuid(server.main.id), server.check(serde_json::json!({})).await["uuid"].as_str().unwrap().to_owned());
-    let only = |id, kind| Grant::Projects(Projects::new([(id, kind)]));
+    let (main, check) = (uuid(server.main.id), server.create_check(serde_json::json!({})).await["uuid"].as_str().unwrap().to_owned());
+    let only = |id, kind| Grant::Projects(ProjectMemberships::new([(id, kind)]));
     let people = [
         ("nobody", None),
         ("reader", Some(only(server.main.id, Membership::ReadOnly))),
@@ -385,12 +386,12 @@ async fn every_page_asks_for_what_its_row_says() {
 async fn a_disabled_user_is_out_at_once() {
     let server = server().await;
     owner(&server, "ann").await;
-    let bob = make(&server, "bob", Grant::Projects(Projects::new([(server.main.id, Membership::Member)]))).await;
+    let bob = make(&server, "bob", Grant::Projects(ProjectMemberships::new([(server.main.id, Membership::Member)]))).await;
     let mut browser = Browser::new(&server);
     browser.sign_in("bob", PASSWORD).await;
     assert!(is_in(&mut browser).await);
     let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
-    user::set(&server.handle, bob.id, changes, None).await.unwrap();
+    user::update(&server.handle, bob.id, changes, None).await.unwrap();
     assert!(!is_in(&mut browser).await);
     assert_eq!(browser.sign_in("bob", PASSWORD).await.status, 422);
     server.stop().await;
@@ -398,11 +399,11 @@ async fn a_disabled_user_is_out_at_once() {
 
 #[tokio::test]
 async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
-    let logout = Logout::parse("https://auth.example/bye").unwrap();
-    let forward = Forward::new("Remote-User", Some(b"hush"), None, Some(logout)).unwrap();
-    let server = Server::start_with(|config| {
-        config.web.auth = Auth::Password;
-        config.web.forward = Some(forward.clone());
+    let logout = LogoutUrl::parse("https://auth.example/bye").unwrap();
+    let forward = ProxyAuth::new("Remote-User", Some(b"hush"), None, Some(logout)).unwrap();
+    let server = TestServer::start_with(|config| {
+        config.web.auth = AuthMode::Password;
+        config.web.proxy_auth = Some(forward.clone());
     })
     .await;
     owner(&server, "ann").await;
@@ -438,10 +439,10 @@ async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
     assert_eq!(elsewhere.status, 403);
     server.stop().await;
 
-    let forward = Forward::new("Remote-User", None, Some(Membership::ReadOnly), None).unwrap();
-    let server = Server::start_with(|config| {
-        config.web.auth = Auth::Password;
-        config.web.forward = Some(forward);
+    let forward = ProxyAuth::new("Remote-User", None, Some(Membership::ReadOnly), None).unwrap();
+    let server = TestServer::start_with(|config| {
+        config.web.auth = AuthMode::Password;
+        config.web.proxy_auth = Some(forward);
     })
     .await;
     // The first one is an owner: until there is one, nobody is made by what a proxy says.
@@ -457,15 +458,15 @@ async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
         assert!(browser.get("/").await.header("Location").unwrap().contains("/projects/"));
     }
     let carol = user::find(&server.handle, "carol").unwrap();
-    assert_eq!(carol.grant, Grant::Projects(Projects::new([(server.main.id, Membership::ReadOnly)])));
+    assert_eq!(carol.grant, Grant::Projects(ProjectMemberships::new([(server.main.id, Membership::ReadOnly)])));
     assert_eq!(user::list(&server.handle).len(), 2);
     server.stop().await;
 
     // Whoever is no trusted proxy names nobody.
-    let forward = Forward::new("Remote-User", None, Some(Membership::Member), None).unwrap();
-    let server = Server::start_with(|config| {
-        config.web.auth = Auth::Password;
-        config.web.forward = Some(forward);
+    let forward = ProxyAuth::new("Remote-User", None, Some(Membership::Member), None).unwrap();
+    let server = TestServer::start_with(|config| {
+        config.web.auth = AuthMode::Password;
+        config.web.proxy_auth = Some(forward);
         config.trusted_proxies = Vec::new();
     })
     .await;

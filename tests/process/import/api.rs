@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::certificates::Authority;
-use crate::process::{Done, Server, admin, overdue, run, workplace};
+use crate::server_process::{ProcessOutput, ServerProcess, admin, overdue, run, temp_data_directory};
 
 /// A proxy that leads to one place and says where it was to lead.
 fn proxy(to: SocketAddr) -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
@@ -37,7 +37,7 @@ fn proxy(to: SocketAddr) -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
 }
 
 /// A server with a certificate for a name, and a file with a key of its project.
-fn old_server(authority: &Authority, name: &str, directory: &Path) -> (Server, std::path::PathBuf) {
+fn old_server(authority: &Authority, name: &str, directory: &Path) -> (ServerProcess, std::path::PathBuf) {
     let data = directory.join("old");
     admin(&data, &["project", "create", "Old"]);
     let key = admin(&data, &["key", "create", "--project", "Old", "--access", "read-write"]);
@@ -46,15 +46,15 @@ fn old_server(authority: &Authority, name: &str, directory: &Path) -> (Server, s
     admin(&data, &["check", "create", "--project", "Old", "--name", "Backup"]);
     let [chain, private] = authority.write(name, directory);
     let words = ["--tls-cert", chain.to_str().unwrap(), "--tls-key", private.to_str().unwrap(), "--api-rate", "0"];
-    (Server::start_with(&data, &words), file)
+    (ServerProcess::start_with(&data, &words), file)
 }
 
-fn import(url: &str, key: &Path, words: &[&str]) -> Done {
+fn import(url: &str, key: &Path, words: &[&str]) -> ProcessOutput {
     let fixed = ["import", "healthchecks", "--dry-run", "--json", "--project", "Moved", "--api", url, "--key-file"];
     run(overdue(&fixed).arg(key).args(words))
 }
 
-fn checks(done: &Done) -> u64 {
+fn checks(done: &ProcessOutput) -> u64 {
     assert_eq!((done.status, done.err.as_str()), (0, ""));
     let report: Value = serde_json::from_str(&done.out).unwrap();
     report["counts"]["checks"]["carried"].as_u64().unwrap()
@@ -62,7 +62,7 @@ fn checks(done: &Done) -> u64 {
 
 #[test]
 fn a_server_with_an_authority_of_its_own_is_trusted_if_that_is_named() {
-    let (directory, _) = workplace();
+    let (directory, _) = temp_data_directory();
     let authority = Authority::new();
     let (server, key) = old_server(&authority, "127.0.0.1", directory.path());
     let ca = authority.file(&directory);
@@ -77,7 +77,7 @@ fn a_server_with_an_authority_of_its_own_is_trusted_if_that_is_named() {
 
 #[test]
 fn a_server_that_only_a_proxy_reaches_is_asked_through_it() {
-    let (directory, _) = workplace();
+    let (directory, _) = temp_data_directory();
     let authority = Authority::new();
     let (server, key) = old_server(&authority, "hc.test", directory.path());
     let (proxy, asked) = proxy(server.address);

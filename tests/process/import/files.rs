@@ -1,12 +1,12 @@
 //! What an import brought is written as a file that `diff` and `apply` take, and the server starts with the flags that the report prints.
 
 use super::fixture;
-use super::real::import;
-use crate::process::{admin, overdue, run, workplace};
+use super::healthchecks::import;
+use crate::server_process::{admin, overdue, run, temp_data_directory};
 
 #[test]
 fn what_an_import_brought_is_exported_as_a_file_that_is_applied() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let done = import(&data, &fixture("hc.json"), &["--live"]);
     assert_eq!(done.status, 0, "{}", done.err);
     let file = directory.path().join("all.toml");
@@ -24,7 +24,7 @@ fn what_an_import_brought_is_exported_as_a_file_that_is_applied() {
 
 #[test]
 fn one_odd_row_ends_no_import() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let long = "x".repeat(120);
     let uuid = |end: u32| format!("6f3a0f6e-0c9b-4f0e-9b1b-{end:012}");
     let check = |id: u32, name: &str, slug: &str| {
@@ -66,7 +66,7 @@ fn one_odd_row_ends_no_import() {
 
 #[test]
 fn a_channel_that_came_without_a_setting_follows_the_source_until_it_is_enabled_here() {
-    let (directory, data) = workplace();
+    let (directory, data) = temp_data_directory();
     let uuid = |end: u32| format!("6f3a0f6e-0c9b-4f0e-9b1b-{end:012}");
     let file = directory.path().join("hc.json");
     let bring = |url: &str| {

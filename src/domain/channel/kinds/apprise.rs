@@ -1,28 +1,28 @@
 //! Channels that hand on to an Apprise API server.
 
-use crate::domain::channel::{ChannelKind, Field, Form};
+use crate::domain::channel::{ChannelKind, FieldType, SettingField};
 
 pub(in crate::domain::channel) static APPRISE: ChannelKind = ChannelKind {
     name: "apprise",
     title: "Apprise",
     fields: &[
-        Field::required("url", Form::Url, "Apprise API server"),
-        Field::optional("key", Form::Line(128), "key of a configuration that is saved there"),
-        Field::optional("urls", Form::Secret(2_000), "Apprise URLs between commas, in place of a key"),
-        Field::optional("tag", Form::Line(200), "only what has this tag there"),
-        Field::optional(
+        SettingField::required("url", FieldType::Url, "Apprise API server"),
+        SettingField::optional("key", FieldType::Line(128), "key of a configuration that is saved there"),
+        SettingField::optional("urls", FieldType::Secret(2_000), "Apprise URLs between commas, in place of a key"),
+        SettingField::optional("tag", FieldType::Line(200), "only what has this tag there"),
+        SettingField::optional(
             "markdown",
-            Form::Flag,
+            FieldType::Flag,
             "on: messages are Markdown, which targets of plain text show as it is written; off if left out",
         ),
     ],
     guide: "Run an Apprise API server and save a configuration under a key, or give Apprise URLs here. It reaches services that overdue \
         does not know itself.",
     example: &[("url", "http://127.0.0.1:8000"), ("key", "ops")],
-    rule: |settings| match (settings.has_key("key"), settings.has_key("urls")) {
+    validate: |settings| match (settings.has_key("key"), settings.has_key("urls")) {
         (false, false) => Err("there is nobody to notify; give key=TEXT or urls=SECRET"),
         (true, true) => Err("there are a key and URLs; give one of them"),
         _ => Ok(()),
     },
-    ..ChannelKind::BASE
+    ..ChannelKind::DEFAULTS
 };

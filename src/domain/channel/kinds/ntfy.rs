@@ -1,27 +1,34 @@
 //! Channels that publish to a topic of ntfy.
 
-use crate::domain::alert::Event;
-use crate::domain::channel::{ChannelKind, ChannelSettings, Field, Form, shape};
+use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, SettingField, value_format};
 
 pub(in crate::domain::channel) static NTFY: ChannelKind = ChannelKind {
     name: "ntfy",
     title: "ntfy",
     fields: &[
-        Field::preset("url", Form::Url, "https://ntfy.sh", "server, without the topic"),
-        Field::required("topic", Form::Line(64), "topic, which is also its password on a public server").shaped(shape::ntfy_topic),
-        Field::optional("token", Form::Secret(200), "access token (tk_...)"),
-        Field::optional("user", Form::Line(200), "user name, in place of a token"),
-        Field::optional("password", Form::Secret(200), "its password"),
-        Field::preset("priority", Form::Number(0, 5), "3", "1 to 5 for down; 0: do not send"),
-        Field::preset("priority-up", Form::Number(0, 5), "3", "the same for up"),
-        Field::optional("markdown", Form::Flag, "on: messages are Markdown, which apps for phones show as it is written; off if left out"),
+        SettingField::with_default("url", FieldType::Url, "https://ntfy.sh", "server, without the topic"),
+        SettingField::required("topic", FieldType::Line(64), "topic, which is also its password on a public server")
+            .with_format(value_format::check_ntfy_topic),
+        SettingField::optional("token", FieldType::Secret(200), "access token (tk_...)"),
+        SettingField::optional("user", FieldType::Line(200), "user name, in place of a token"),
+        SettingField::optional("password", FieldType::Secret(200), "its password"),
+        SettingField::with_default("priority", FieldType::Number(0, 5), "3", "1 to 5 for down; 0: do not send"),
+        SettingField::with_default("priority-up", FieldType::Number(0, 5), "3", "the same for up"),
+        SettingField::optional(
+            "markdown",
+            FieldType::Flag,
+            "on: messages are Markdown, which apps for phones show as it is written; off if left out",
+        ),
     ],
     guide: "Make up a topic that nobody guesses, or make one on your own server, and subscribe to it in the app. On a server with \
         accounts: Account, Access tokens, Create access token.",
     example: &[("topic", "backups-x7Qm2")],
-    rule,
-    off: |settings, event| settings.number(if event == Event::Up { "priority-up" } else { "priority" }) == Some(0) && event != Event::Test,
-    ..ChannelKind::BASE
+    validate: rule,
+    ignores_event: |settings, event| {
+        settings.number(if event == AlertEvent::Up { "priority-up" } else { "priority" }) == Some(0) && event != AlertEvent::Test
+    },
+    ..ChannelKind::DEFAULTS
 };
 
 fn rule(settings: &ChannelSettings) -> Result<(), &'static str> {

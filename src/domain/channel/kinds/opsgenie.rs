@@ -1,16 +1,16 @@
 //! Channels that open and close alerts of Opsgenie.
 
-use crate::domain::channel::{ChannelKind, Class, Field, Form};
+use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
 
 pub(in crate::domain::channel) static OPSGENIE: ChannelKind = ChannelKind {
     name: "opsgenie",
     title: "Opsgenie",
-    class: Class::Incident,
+    class: ChannelClass::Incident,
     fields: &[
-        Field::required("key", Form::Secret(200), "API key of the integration"),
-        Field::preset("region", Form::Choice(&["us", "eu"]), "us", "where the account is"),
+        SettingField::required("key", FieldType::Secret(200), "API key of the integration"),
+        SettingField::with_default("region", FieldType::Choice(&["us", "eu"]), "us", "where the account is"),
     ],
     guide: "In Opsgenie: the team, Integrations, Add integration, API; copy the key. Atlassian switches Opsgenie off on 2027-04-05.",
     example: &[("key", "0123-abc")],
-    ..ChannelKind::BASE
+    ..ChannelKind::DEFAULTS
 };

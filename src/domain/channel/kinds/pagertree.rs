@@ -1,21 +1,21 @@
 //! Channels that open and resolve incidents of PagerTree.
 
-use crate::domain::channel::{ChannelKind, Class, Field, Form};
+use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
 
 pub(in crate::domain::channel) static PAGERTREE: ChannelKind = ChannelKind {
     name: "pagertree",
     title: "PagerTree",
-    class: Class::Incident,
+    class: ChannelClass::Incident,
     fields: &[
-        Field::required("url", Form::SecretUrl, "URL of the integration"),
-        Field::preset(
+        SettingField::required("url", FieldType::SecretUrl, "URL of the integration"),
+        SettingField::with_default(
             "integration",
-            Form::Choice(&["webhook", "healthchecks"]),
+            FieldType::Choice(&["webhook", "healthchecks"]),
             "webhook",
             "type of the integration at PagerTree; healthchecks: one that was made for a Healthchecks",
         ),
     ],
     guide: "In PagerTree: Integrations, New integration, Webhook; copy its URL. integration=healthchecks sends what a Healthchecks sends.",
     example: &[("url", "https://api.pagertree.com/integration/int_abc")],
-    ..ChannelKind::BASE
+    ..ChannelKind::DEFAULTS
 };

@@ -1,39 +1,41 @@
 //! Channels that run a command on the server.
 
-use crate::domain::alert::Event;
-use crate::domain::channel::shell_text::look_through;
-use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Field, Form};
+use crate::domain::alert::AlertEvent;
+use crate::domain::channel::shell_lint::lint_command;
+use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings, FieldType, SettingField};
 
 pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
     name: "shell",
     title: "Shell command",
-    class: Class::Machine,
+    class: ChannelClass::Machine,
     fields: &[
-        Field::optional("down-command", Form::Template(10_000), "run by sh -c when a check goes down"),
-        Field::optional("up-command", Form::Template(10_000), "run by sh -c when it is up again"),
+        SettingField::optional("down-command", FieldType::Template(10_000), "run by sh -c when a check goes down"),
+        SettingField::optional("up-command", FieldType::Template(10_000), "run by sh -c when it is up again"),
     ],
-    operators_only: true,
+    operator_only: true,
     guide: "The server must be started with --allow-shell. Nothing is filled in: NAME, STATUS, TAGS, OVERDUE_ALERT_REASON and others are \
         variables of the command's environment, so write \"$NAME\" in double quotes; between single quotes it stays as it is. All there \
         is to know is JSON on standard input. The command has 60 seconds. Exit status 75 means: try again later.",
     example: &[("down-command", "logger -t overdue \"$NAME is $STATUS\"")],
-    rule: |settings| match settings.get("down-command").or(settings.get("up-command")) {
+    validate: |settings| match settings.get("down-command").or(settings.get("up-command")) {
         None => Err("there is no command; give down-command=TEXT, up-command=TEXT or both"),
         Some(_) => Ok(()),
     },
     warnings,
-    off: |settings, event| settings.get(if event == Event::Up { "up-command" } else { "down-command" }).is_none() && event != Event::Test,
-    ..ChannelKind::BASE
+    ignores_event: |settings, event| {
+        settings.get(if event == AlertEvent::Up { "up-command" } else { "down-command" }).is_none() && event != AlertEvent::Test
+    },
+    ..ChannelKind::DEFAULTS
 };
 
 /// Variables that a command would not expand, and those whose values it would run.
 fn warnings(settings: &ChannelSettings) -> Vec<String> {
-    let commands = ["down-command", "up-command"].into_iter().filter_map(|key| Some((key, look_through(settings.get(key)?))));
+    let commands = ["down-command", "up-command"].into_iter().filter_map(|key| Some((key, lint_command(settings.get(key)?))));
     let warnings = commands.flat_map(|(key, found)| {
         let unexpanded = found.unexpanded.into_iter().map(move |name| {
             format!("{key}: ${name} stands between single quotes, where the shell leaves it as it is; write \"${name}\" in double quotes")
         });
-        let run = found.run.into_iter().map(move |name| {
+        let run = found.executed.into_iter().map(move |name| {
             format!(
                 "{key}: the value of ${name} becomes a part of a text that is run as code, and others choose that value; hand it over as \
                  data, as in sh -c 'logger \"${name}\"' with single quotes, or on standard input"

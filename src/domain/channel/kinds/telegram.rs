@@ -1,23 +1,24 @@
 //! Channels that write to a chat of Telegram.
 
-use crate::domain::channel::{ChannelKind, ChannelSettings, Field, Form, MASK, shape};
+use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, MASK, SettingField, value_format};
 
 pub(in crate::domain::channel) static TELEGRAM: ChannelKind = ChannelKind {
     name: "telegram",
     title: "Telegram",
     fields: &[
-        Field::required("token", Form::Secret(200), "token of the bot").shaped(shape::telegram_token),
-        Field::required("chat", Form::Line(100), "id of the chat, or @name of a channel").shaped(shape::telegram_chat),
-        Field::optional("thread", Form::Number(1, 2_147_483_647), "id of the topic in a group that has topics"),
-        Field::optional("silent-up", Form::Flag, "on: no sound when a check is up again"),
-        Field::preset("api", Form::Url, "https://api.telegram.org", "server of the Bot API"),
+        SettingField::required("token", FieldType::Secret(200), "token of the bot").with_format(value_format::check_telegram_token),
+        SettingField::required("chat", FieldType::Line(100), "id of the chat, or @name of a channel")
+            .with_format(value_format::check_telegram_chat),
+        SettingField::optional("thread", FieldType::Number(1, 2_147_483_647), "id of the topic in a group that has topics"),
+        SettingField::optional("silent-up", FieldType::Flag, "on: no sound when a check is up again"),
+        SettingField::with_default("api", FieldType::Url, "https://api.telegram.org", "server of the Bot API"),
     ],
     guide: "Write /newbot to @BotFather to get the token. Write anything to the new bot, or add it to a group, then open \
         https://api.telegram.org/botTOKEN/getUpdates: chat is the id there (groups have a minus before it). A public channel can be \
         given as @name.",
     example: &[("token", "123456:AbC-dEf_GhI"), ("chat", "-1001234567890")],
-    rule,
-    ..ChannelKind::BASE
+    validate: rule,
+    ..ChannelKind::DEFAULTS
 };
 
 fn rule(settings: &ChannelSettings) -> Result<(), &'static str> {

@@ -3,39 +3,44 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::domain::alert::Event;
-use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Field, Form, Need};
+use crate::domain::alert::AlertEvent;
+use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings, FieldType, Requirement, SettingField};
 
 pub(in crate::domain::channel) static WEBHOOK: ChannelKind = ChannelKind {
     name: "webhook",
     title: "Webhook",
-    class: Class::Machine,
+    class: ChannelClass::Machine,
     fields: &[
-        Field::optional("down-url", Form::Url, "requested when a check goes down"),
-        Field::optional("up-url", Form::Url, "requested when it is up again"),
-        Field::new(
+        SettingField::optional("down-url", FieldType::Url, "requested when a check goes down"),
+        SettingField::optional("up-url", FieldType::Url, "requested when it is up again"),
+        SettingField::new(
             "method",
-            Form::Choice(METHODS),
-            Need::Derived { value: |settings| if has_body(settings) { "POST" } else { "GET" }, words: "POST with a body, else GET" },
+            FieldType::Choice(METHODS),
+            Requirement::Derived {
+                value: |settings| if has_body(settings) { "POST" } else { "GET" },
+                description: "POST with a body, else GET",
+            },
             "method",
         ),
-        Field::optional("body", Form::Template(10_000), "body of the request"),
-        Field::optional("header.NAME", Form::Header, "a header of the request"),
-        Field::optional("down-method", Form::Choice(METHODS), "method when a check goes down, in place of method"),
-        Field::optional("down-body", Form::Template(10_000), "body when a check goes down, in place of body"),
-        Field::optional("down-header.NAME", Form::Header, "a header when a check goes down"),
-        Field::optional("up-method", Form::Choice(METHODS), "method when it is up again, in place of method"),
-        Field::optional("up-body", Form::Template(10_000), "body when it is up again, in place of body"),
-        Field::optional("up-header.NAME", Form::Header, "a header when it is up again"),
-        Field::optional("secret", Form::Secret(200), "what requests are signed with, whsec_ and base64, or any other text"),
+        SettingField::optional("body", FieldType::Template(10_000), "body of the request"),
+        SettingField::optional("header.NAME", FieldType::Header, "a header of the request"),
+        SettingField::optional("down-method", FieldType::Choice(METHODS), "method when a check goes down, in place of method"),
+        SettingField::optional("down-body", FieldType::Template(10_000), "body when a check goes down, in place of body"),
+        SettingField::optional("down-header.NAME", FieldType::Header, "a header when a check goes down"),
+        SettingField::optional("up-method", FieldType::Choice(METHODS), "method when it is up again, in place of method"),
+        SettingField::optional("up-body", FieldType::Template(10_000), "body when it is up again, in place of body"),
+        SettingField::optional("up-header.NAME", FieldType::Header, "a header when it is up again"),
+        SettingField::optional("secret", FieldType::Secret(200), "what requests are signed with, whsec_ and base64, or any other text"),
     ],
     guide: "Requests to a URL of your own. URL, body and headers may hold placeholders such as $NAME, $STATUS and $REASON; \
         body=$EVENT_JSON sends everything there is to know. With secret= each request is signed as Standard Webhooks (webhook-signature) \
         so that the receiver can tell it from others.",
     example: &[("down-url", "https://example.org/hook"), ("up-url", "https://example.org/hook"), ("body", "$EVENT_JSON")],
-    rule,
-    off: |settings, event| settings.get(if event == Event::Up { "up-url" } else { "down-url" }).is_none() && event != Event::Test,
-    ..ChannelKind::BASE
+    validate: rule,
+    ignores_event: |settings, event| {
+        settings.get(if event == AlertEvent::Up { "up-url" } else { "down-url" }).is_none() && event != AlertEvent::Test
+    },
+    ..ChannelKind::DEFAULTS
 };
 
 const METHODS: &[&str] = &["GET", "POST", "PUT"];

@@ -1,20 +1,25 @@
 //! Channels that send a WhatsApp message from a template, by Twilio.
 
-use crate::domain::channel::{ChannelKind, Field, Form, Need, shape, value};
+use crate::domain::channel::{ChannelKind, FieldType, Requirement, SettingField, field_value, value_format};
 
 pub(in crate::domain::channel) static WHATSAPP: ChannelKind = ChannelKind {
     name: "whatsapp",
     title: "WhatsApp",
     fields: &[
-        Field::required("to", Form::Phone, "phone number, with + and country code"),
-        Field::new("account", Form::Line(64), Need::Required, "account SID (AC...)").shaped_at(shape::TWILIO, shape::twilio_account),
-        Field::new("token", Form::Secret(200), Need::Required, "auth token"),
-        Field::optional("from", Form::Line(40), "number it comes from").shaped_at(shape::TWILIO, value::phone),
-        Field::optional("service", Form::Line(64), "messaging service, in place of from").shaped_at(shape::TWILIO, shape::twilio_service),
-        Field::required("content-down", Form::Line(64), "template for down (HX...)").shaped_at(shape::TWILIO, shape::twilio_content),
-        Field::required("content-up", Form::Line(64), "template for up (HX...)").shaped_at(shape::TWILIO, shape::twilio_content),
-        Field::preset("api", Form::Url, "https://api.twilio.com", "another server with the same API"),
-        Field::optional("most-a-day", Form::Number(1, 10_000), "messages it may send in a day; 50 if left out"),
+        SettingField::required("to", FieldType::PhoneNumber, "phone number, with + and country code"),
+        SettingField::new("account", FieldType::Line(64), Requirement::Required, "account SID (AC...)")
+            .with_format_at(value_format::TWILIO_DOMAIN, value_format::check_twilio_account),
+        SettingField::new("token", FieldType::Secret(200), Requirement::Required, "auth token"),
+        SettingField::optional("from", FieldType::Line(40), "number it comes from")
+            .with_format_at(value_format::TWILIO_DOMAIN, field_value::check_phone_number),
+        SettingField::optional("service", FieldType::Line(64), "messaging service, in place of from")
+            .with_format_at(value_format::TWILIO_DOMAIN, value_format::check_twilio_service),
+        SettingField::required("content-down", FieldType::Line(64), "template for down (HX...)")
+            .with_format_at(value_format::TWILIO_DOMAIN, value_format::check_twilio_content),
+        SettingField::required("content-up", FieldType::Line(64), "template for up (HX...)")
+            .with_format_at(value_format::TWILIO_DOMAIN, value_format::check_twilio_content),
+        SettingField::with_default("api", FieldType::Url, "https://api.twilio.com", "another server with the same API"),
+        SettingField::optional("most-a-day", FieldType::Number(1, 10_000), "messages it may send in a day; 50 if left out"),
     ],
     guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; Phone numbers, Manage, Buy a number gives \
         from. WhatsApp takes only approved templates: Messaging, Content Template Builder; each has one variable, which becomes the name \
@@ -27,10 +32,10 @@ pub(in crate::domain::channel) static WHATSAPP: ChannelKind = ChannelKind {
         ("content-down", "HX0123456789abcdef0123456789abcdef"),
         ("content-up", "HXfedcba9876543210fedcba9876543210"),
     ],
-    rule: |settings| match (settings.has_key("from"), settings.has_key("service")) {
+    validate: |settings| match (settings.has_key("from"), settings.has_key("service")) {
         (true, true) => Err("there are a number and a service to send from; give one of them"),
-        (false, false) if settings.lacks().is_none() => Err("there is nothing to send from; give from=TEXT or service=TEXT"),
+        (false, false) if settings.missing_setting().is_none() => Err("there is nothing to send from; give from=TEXT or service=TEXT"),
         _ => Ok(()),
     },
-    ..ChannelKind::BASE
+    ..ChannelKind::DEFAULTS
 };

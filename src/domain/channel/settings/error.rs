@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::{ChannelKind, Field};
+use super::super::{ChannelKind, SettingField};
 
 /// Why settings were refused and what to do. Values are not repeated, since they may be secrets.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,9 +13,9 @@ pub struct SettingsError {
 
 impl SettingsError {
     /// The field that it is about, if it is about one: such a sentence begins with the key.
-    pub fn field(&self) -> Option<&'static Field> {
+    pub fn field(&self) -> Option<&'static SettingField> {
         let key = self.problem.split(' ').next()?.trim_matches('"');
-        self.kind.field(key).map(|(field, _)| field)
+        self.kind.find_field(key).map(|(field, _)| field)
     }
 
     /// The same without the kind.

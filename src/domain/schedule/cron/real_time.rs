@@ -1,9 +1,9 @@
 //! Cron jobs that run in real time: they skip what the clocks skip and run again in what the clocks repeat.
 
 use super::Cron;
-use crate::domain::moment::Moment;
+use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
-use crate::domain::timezone::wall::{Reading, Wall};
+use crate::domain::timezone::wall_time::{WallTime, WallTimeResolution};
 
 /// Steps after which a search gives up. Some readings lead back to themselves: `54 */3 * * *` has one where clocks are put back at a
 /// quarter to four.
@@ -11,28 +11,28 @@ const MAX_TICKS: u32 = 1_000;
 
 /// Seconds around a change of the clocks in which the wall clock alone does not decide. No clock was ever moved by more than a day, and
 /// the search goes back to the full hour.
-const UNSETTLED_SECS: i64 = 86_400 + 3_600;
+const TRANSITION_MARGIN_SECS: i64 = 86_400 + 3_600;
 
 /// Where a search is on the wall clock. It moves forward from reading to reading.
-struct Cursor<'a> {
+struct WallTimeCursor<'a> {
     zone: &'a Timezone,
-    wall: Wall,
+    wall: WallTime,
     /// Which pass of a repeated reading, or which side of a skipped one.
     second_pass: bool,
     ticks: u32,
 }
 
-impl<'a> Cursor<'a> {
-    fn new(zone: &'a Timezone, at: Moment) -> Option<Self> {
-        let mut cursor = Self { zone, wall: zone.wall(at)?, second_pass: false, ticks: 0 };
+impl<'a> WallTimeCursor<'a> {
+    fn new(zone: &'a Timezone, at: Timestamp) -> Option<Self> {
+        let mut cursor = Self { zone, wall: zone.wall_time_at(at)?, second_pass: false, ticks: 0 };
         cursor.set(at)?;
         Some(cursor)
     }
 
-    fn moment(&self) -> Option<Moment> {
-        Some(match self.zone.reading(self.wall)? {
-            Reading::Once(at) => at,
-            Reading::Twice([before, after], _) | Reading::Skipped([before, after], _) => {
+    fn moment(&self) -> Option<Timestamp> {
+        Some(match self.zone.resolve(self.wall)? {
+            WallTimeResolution::Once(at) => at,
+            WallTimeResolution::Twice([before, after], _) | WallTimeResolution::Skipped([before, after], _) => {
                 if self.second_pass {
                     after
                 } else {
@@ -42,34 +42,34 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    fn set(&mut self, at: Moment) -> Option<()> {
-        self.wall = self.zone.wall(at)?;
-        self.second_pass = matches!(self.zone.reading(self.wall)?, Reading::Twice([_, second], _) if second == at);
+    fn set(&mut self, at: Timestamp) -> Option<()> {
+        self.wall = self.zone.wall_time_at(at)?;
+        self.second_pass = matches!(self.zone.resolve(self.wall)?, WallTimeResolution::Twice([_, second], _) if second == at);
         Some(())
     }
 
     /// Lets so many seconds pass.
-    fn tick(&mut self, secs: i64) -> Option<()> {
+    fn skip_secs(&mut self, secs: i64) -> Option<()> {
         self.ticks += 1;
         self.set(self.moment()?.plus_secs(secs))
     }
 
     /// The unit of so many seconds, counted from midnight.
-    fn units(&self, secs: i64) -> i64 {
+    fn units_since_midnight(&self, secs: i64) -> i64 {
         self.wall.second_of_day() / secs
     }
 
     /// Goes back to the beginning of the hour or minute, in the same pass. Then it lets whole ones pass until one is chosen, or until the
     /// first of the day or hour comes.
-    fn advance(&mut self, chosen: u64, secs: i64, of: i64) -> Option<()> {
+    fn advance_to_match(&mut self, chosen: u64, secs: i64, of: i64) -> Option<()> {
         self.wall = self.wall.plus_secs(-self.wall.second_of_day() % secs);
         // A minute that is the only one is gone to directly.
         if of == 60 && chosen.is_power_of_two() {
-            self.tick((i64::from(chosen.trailing_zeros()) - self.units(60)).rem_euclid(60) * 60)?;
+            self.skip_secs((i64::from(chosen.trailing_zeros()) - self.units_since_midnight(60)).rem_euclid(60) * 60)?;
         }
-        while chosen >> (self.units(secs) % of) & 1 == 0 {
-            self.tick(secs)?;
-            if self.units(secs) % of == 0 {
+        while chosen >> (self.units_since_midnight(secs) % of) & 1 == 0 {
+            self.skip_secs(secs)?;
+            if self.units_since_midnight(secs) % of == 0 {
                 break;
             }
         }
@@ -82,16 +82,16 @@ impl Cron {
     ///
     /// Some clocks are moved by half an hour, at midnight, or by a day. There the order of the steps decides what comes. These are the steps
     /// that Healthchecks takes.
-    pub(super) fn next_in_real_time(&self, after: Moment, zone: &Timezone, last_year: i32) -> Option<Moment> {
-        let mut cursor = Cursor::new(zone, after.plus_secs(1))?;
+    pub(super) fn next_in_real_time(&self, after: Timestamp, zone: &Timezone, last_year: i32) -> Option<Timestamp> {
+        let mut cursor = WallTimeCursor::new(zone, after.plus_secs(1))?;
         while cursor.ticks < MAX_TICKS {
             let next = self.calendar.next_after(cursor.wall.plus_secs(-1), last_year)?;
             let now = cursor.moment()?;
             let then = now.plus_secs(next.secs() - cursor.wall.secs());
             // Far from all changes the wall clock alone decides.
-            let found = if zone.is_steady(now.plus_secs(-UNSETTLED_SECS), then) {
+            let found = if zone.has_no_transition(now.plus_secs(-TRANSITION_MARGIN_SECS), then) {
                 then
-            } else if self.step(&mut cursor, last_year)? {
+            } else if self.advance_cursor(&mut cursor, last_year)? {
                 continue;
             } else {
                 cursor.moment()?
@@ -101,21 +101,21 @@ impl Cron {
             }
             break;
         }
-        self.next_in_stretches(after, zone, last_year)
+        self.next_between_transitions(after, zone, last_year)
     }
 
     /// Moves the cursor to the next reading that may match. False: it stands on one that does.
-    fn step(&self, cursor: &mut Cursor<'_>, last_year: i32) -> Option<bool> {
+    fn advance_cursor(&self, cursor: &mut WallTimeCursor<'_>, last_year: i32) -> Option<bool> {
         let date = self.calendar.next_after(cursor.wall.midnight().plus_secs(-1), last_year)?.midnight();
         if date != cursor.wall.midnight() {
             (cursor.wall, cursor.second_pass) = (date, false);
         }
-        if self.hours >> cursor.units(3_600) & 1 == 0 {
-            cursor.advance(self.hours, 3_600, 24)?;
-        } else if self.minutes >> (cursor.units(60) % 60) & 1 == 0 {
-            cursor.advance(self.minutes, 60, 60)?;
-        } else if cursor.units(1) % 60 != 0 {
-            cursor.tick(60 - cursor.units(1) % 60)?;
+        if self.hours >> cursor.units_since_midnight(3_600) & 1 == 0 {
+            cursor.advance_to_match(self.hours, 3_600, 24)?;
+        } else if self.minutes >> (cursor.units_since_midnight(60) % 60) & 1 == 0 {
+            cursor.advance_to_match(self.minutes, 60, 60)?;
+        } else if cursor.units_since_midnight(1) % 60 != 0 {
+            cursor.skip_secs(60 - cursor.units_since_midnight(1) % 60)?;
         } else {
             return Some(false);
         }
@@ -123,12 +123,12 @@ impl Cron {
     }
 
     /// Searches the wall clock from each change of the clocks to the next.
-    fn next_in_stretches(&self, after: Moment, zone: &Timezone, last_year: i32) -> Option<Moment> {
+    fn next_between_transitions(&self, after: Timestamp, zone: &Timezone, last_year: i32) -> Option<Timestamp> {
         let mut from = after;
-        let mut offset = zone.wall(after)?.secs() - after.secs();
-        for change in zone.changes_after(after).map(Some).chain([None]) {
-            let next = self.calendar.next_after(Wall::from_secs(from.secs() + offset), last_year)?;
-            let next = Moment::from_secs(next.secs() - offset);
+        let mut offset = zone.wall_time_at(after)?.secs() - after.secs();
+        for change in zone.transitions_after(after).map(Some).chain([None]) {
+            let next = self.calendar.next_after(WallTime::from_secs(from.secs() + offset), last_year)?;
+            let next = Timestamp::from_secs(next.secs() - offset);
             match change {
                 Some((begins, new_offset)) if next >= begins => (from, offset) = (begins.plus_secs(-1), new_offset),
                 _ => return Some(next),

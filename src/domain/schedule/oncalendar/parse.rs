@@ -1,28 +1,28 @@
 //! The grammar of one OnCalendar expression.
 
-use super::super::words::{number, words};
-use super::{FIRST_YEAR, LAST_YEAR, Line};
-use crate::domain::text::is_blank;
+use super::super::tokens::{parse_digits, split_words};
+use super::{FIRST_YEAR, LAST_YEAR, OnCalendarLine};
+use crate::domain::text::is_white_space;
 use crate::domain::timezone::Timezone;
 
 /// A numeric part of an expression and its lowest and highest value.
-struct Field {
+struct OnCalendarField {
     name: &'static str,
     first: u16,
     last: u16,
 }
 
-const YEAR: Field = Field { name: "year", first: FIRST_YEAR.unsigned_abs(), last: LAST_YEAR.unsigned_abs() };
-const MONTH: Field = Field { name: "month", first: 1, last: 12 };
-const DAY: Field = Field { name: "day of month", first: 1, last: 31 };
-const HOUR: Field = Field { name: "hour", first: 0, last: 23 };
-const MINUTE: Field = Field { name: "minute", first: 0, last: 59 };
-const SECOND: Field = Field { name: "second", first: 0, last: 59 };
+const YEAR: OnCalendarField = OnCalendarField { name: "year", first: FIRST_YEAR.unsigned_abs(), last: LAST_YEAR.unsigned_abs() };
+const MONTH: OnCalendarField = OnCalendarField { name: "month", first: 1, last: 12 };
+const DAY: OnCalendarField = OnCalendarField { name: "day of month", first: 1, last: 31 };
+const HOUR: OnCalendarField = OnCalendarField { name: "hour", first: 0, last: 23 };
+const MINUTE: OnCalendarField = OnCalendarField { name: "minute", first: 0, last: 59 };
+const SECOND: OnCalendarField = OnCalendarField { name: "second", first: 0, last: 59 };
 
 const WEEKDAYS: [&str; 7] = ["MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY"];
 
 /// Highest single day counted from the end of a month: every month has it.
-const LAST_FROM_END: u16 = 28;
+const MAX_DAY_FROM_END: u16 = 28;
 
 /// What the words of systemd.time stand for.
 const SHORTHANDS: [(&str, &str); 9] = [
@@ -37,26 +37,26 @@ const SHORTHANDS: [(&str, &str); 9] = [
     ("semiannually", "1,7-1"),
 ];
 
-impl Line {
+impl OnCalendarLine {
     /// Reads one expression.
     ///
     /// # Errors
     /// Which part is wrong and why, for a person.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim_matches(is_blank);
+        let text = text.trim_matches(is_white_space);
         let (text, zone) = split_zone(text);
         let lower = text.to_lowercase();
         let text = SHORTHANDS.iter().find(|(word, _)| *word == lower).map_or(text, |(_, meaning)| meaning);
-        let mut words: Vec<&str> = words(text).collect();
+        let mut words: Vec<&str> = split_words(text).collect();
 
         let mut line = Self { zone, weekdays: 0, years: [0; 4], months: 0, days: 0, days_from_end: 0, hours: 0, minutes: 0, seconds: 0 };
         if words.is_empty() {
             return Err("an empty line: give weekdays, a date or a time".to_owned());
         }
-        line.time(words.pop_if(|word| word.contains(':')).unwrap_or("0:0"))?;
+        line.parse_time(words.pop_if(|word| word.contains(':')).unwrap_or("0:0"))?;
         let is_date = |word: &mut &str| word.contains(['-', '~']) && word.starts_with(|c: char| c.is_ascii_digit() || c == '*');
-        line.date(words.pop_if(is_date).unwrap_or("*-*"))?;
-        line.weekdays = words.pop().map_or(Ok(0x7f), weekdays)?;
+        line.parse_date(words.pop_if(is_date).unwrap_or("*-*"))?;
+        line.weekdays = words.pop().map_or(Ok(0x7f), parse_weekdays)?;
         line.weekdays = (0..7).fold(0, |weeks, week| weeks | line.weekdays << (7 * week));
         match words.pop() {
             Some(word) => {
@@ -66,7 +66,7 @@ impl Line {
         }
     }
 
-    fn time(&mut self, word: &str) -> Result<(), String> {
+    fn parse_time(&mut self, word: &str) -> Result<(), String> {
         let (hour, rest) = word.split_once(':').unwrap_or((word, ""));
         let (minute, second) = rest.split_once(':').unwrap_or((rest, "0"));
         HOUR.parse(hour, false, |value| self.hours |= 1 << value)?;
@@ -74,7 +74,7 @@ impl Line {
         SECOND.parse(second, false, |value| self.seconds |= 1 << value)
     }
 
-    fn date(&mut self, word: &str) -> Result<(), String> {
+    fn parse_date(&mut self, word: &str) -> Result<(), String> {
         let (months, days, from_end) = match (word.split_once('~'), word.rsplit_once('-')) {
             (Some((months, days)), _) => (months, days, true),
             (None, Some((months, days))) => (months, days, false),
@@ -95,16 +95,17 @@ impl Line {
 
 /// Splits a zone off the end. A tab alone does not introduce one; a word that names none is part of the expression.
 fn split_zone(line: &str) -> (&str, Option<Timezone>) {
-    let word = words(line).next_back().filter(|word| line.contains(' ') && !word.starts_with(|c: char| c.is_ascii_digit() || c == '*'));
-    let zone = word.and_then(Timezone::in_database);
+    let word =
+        split_words(line).next_back().filter(|word| line.contains(' ') && !word.starts_with(|c: char| c.is_ascii_digit() || c == '*'));
+    let zone = word.and_then(Timezone::from_database);
     match word {
-        Some(word) if zone.is_some() => (line.strip_suffix(word).unwrap_or(line).trim_end_matches(is_blank), zone),
+        Some(word) if zone.is_some() => (line.strip_suffix(word).unwrap_or(line).trim_end_matches(is_white_space), zone),
         _ => (line, None),
     }
 }
 
 /// Reads a list of weekdays and ranges of them; Monday is bit 0.
-fn weekdays(word: &str) -> Result<u64, String> {
+fn parse_weekdays(word: &str) -> Result<u64, String> {
     let wrong = |part: &str, why: &str| format!("weekday `{part}`: {why}");
     let weekday = |name: &str| {
         let upper = name.to_uppercase();
@@ -122,7 +123,7 @@ fn weekdays(word: &str) -> Result<u64, String> {
     })
 }
 
-impl Field {
+impl OnCalendarField {
     /// Reads `*` alone or a list of values, ranges and steps. Counted from the end, a step goes from the farthest value to the nearest.
     fn parse(&self, word: &str, from_end: bool, mut choose: impl FnMut(u16)) -> Result<(), String> {
         if word == "*" {
@@ -132,20 +133,20 @@ impl Field {
         for term in word.split(',') {
             let (range, step) = match term.split_once('/') {
                 Some((range, step)) => {
-                    let step = number(step).filter(|step| *step > 0);
-                    (range, Some(step.ok_or_else(|| self.wrong(term, "a step is a number from 1 on"))?))
+                    let step = parse_digits(step).filter(|step| *step > 0);
+                    (range, Some(step.ok_or_else(|| self.error(term, "a step is a number from 1 on"))?))
                 }
                 None => (term, None),
             };
             let (mut first, mut last) = match range.split_once("..") {
-                Some((first, last)) => (self.value(first)?, self.value(last)?),
-                None => self.value(range).map(|value| (value, value))?,
+                Some((first, last)) => (self.parse_value(first)?, self.parse_value(last)?),
+                None => self.parse_value(range).map(|value| (value, value))?,
             };
             if first > last {
-                return Err(self.wrong(range, "a range goes from low to high"));
+                return Err(self.error(range, "a range goes from low to high"));
             }
-            if from_end && first > LAST_FROM_END && !range.contains("..") {
-                return Err(self.wrong(range, "counted from the end of the month a day is 1-28"));
+            if from_end && first > MAX_DAY_FROM_END && !range.contains("..") {
+                return Err(self.error(range, "counted from the end of the month a day is 1-28"));
             }
             // A single value with a step stands for itself and all that follow.
             match (first == last && step.is_some(), from_end) {
@@ -163,17 +164,17 @@ impl Field {
         Ok(())
     }
 
-    fn value(&self, text: &str) -> Result<u16, String> {
-        let value = number(text).map(|value| match value {
+    fn parse_value(&self, text: &str) -> Result<u16, String> {
+        let value = parse_digits(text).map(|value| match value {
             0..=69 if self.first == YEAR.first => value + 2000,
             70..=99 if self.first == YEAR.first => value + 1900,
             _ => value,
         });
         let value = value.filter(|value| (self.first..=self.last).contains(value));
-        value.ok_or_else(|| self.wrong(text, &format!("{}-{}, or * alone", self.first, self.last)))
+        value.ok_or_else(|| self.error(text, &format!("{}-{}, or * alone", self.first, self.last)))
     }
 
-    fn wrong(&self, part: &str, why: &str) -> String {
+    fn error(&self, part: &str, why: &str) -> String {
         format!("{} `{part}`: {why}", self.name)
     }
 }

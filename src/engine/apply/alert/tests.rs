@@ -1,42 +1,42 @@
-use super::super::fixture::{MAIN, NOW, channel, check, fill_outbox, ping, working};
+use super::super::fixture::{MAIN_PROJECT, NOW, add_channel, add_check, fill_outbox, send_ping, working_state};
 use super::*;
-use crate::domain::edit::Edit;
-use crate::domain::ping::Kind;
+use crate::domain::check_edit::CheckEdit;
+use crate::domain::ping::PingKind;
 use crate::domain::text::Name;
-use crate::engine::command::{Command, Report, SendOutcome};
+use crate::engine::command::{Command, DeliveryReport, SendResult};
 
-fn rows(working: &WorkingState, check: CheckId) -> Vec<Event> {
-    working.state.outbox.of_check(check).map(|row| row.event).collect()
+fn rows(working: &WorkingState, check: CheckId) -> Vec<AlertEvent> {
+    working.state.outbox.rows_of_check(check).map(|row| row.event).collect()
 }
 
 #[test]
 fn the_end_of_a_downtime_that_waits_needs_no_place_in_a_full_outbox() {
     for begun in [false, true] {
-        let mut working = working();
-        let hook = channel(&mut working, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/")]);
-        let id = check(&mut working, 7);
-        ping(&mut working, 7, Kind::Fail, NOW);
-        let down = working.state.outbox.of_check(id).next().unwrap().number;
+        let mut working = working_state();
+        let hook = add_channel(&mut working, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/")]);
+        let id = add_check(&mut working, 7);
+        send_ping(&mut working, 7, PingKind::Fail, NOW);
+        let down = working.state.outbox.rows_of_check(id).next().unwrap().number;
         if begun {
             working.apply(Command::BeginDeliveries(vec![down], None), NOW).unwrap();
         }
         fill_outbox(&mut working, hook);
         working.effects = super::super::Effects::default();
-        ping(&mut working, 7, Kind::Success, NOW.plus_secs(60));
-        let outcomes: Vec<_> = working.effects.deliveries.iter().map(|delivery| (delivery.event, delivery.outcome)).collect();
+        send_ping(&mut working, 7, PingKind::Success, NOW.plus_secs(60));
+        let outcomes: Vec<_> = working.effects.deliveries.iter().map(|delivery| (delivery.event, delivery.result)).collect();
         if begun {
             // It may have arrived.
-            assert_eq!((rows(&working, id), outcomes), (vec![Event::Down, Event::Up], vec![]));
+            assert_eq!((rows(&working, id), outcomes), (vec![AlertEvent::Down, AlertEvent::Up], vec![]));
         } else {
-            let superseded = [Event::Down, Event::Up].map(|event| (event, DeliveryOutcome::Superseded));
+            let superseded = [AlertEvent::Down, AlertEvent::Up].map(|event| (event, DeliveryResult::Superseded));
             assert_eq!((rows(&working, id), outcomes), (vec![], superseded.to_vec()));
-            assert!(!working.state.outbox.is_full_for(MAIN), "that made room");
+            assert!(!working.state.outbox.is_full_for(MAIN_PROJECT), "that made room");
         }
         // What nobody waits for finds no place, however often the check changes.
         fill_outbox(&mut working, hook);
         let before = working.state.outbox.len();
         for second in 0..20 {
-            ping(&mut working, 7, [Kind::Fail, Kind::Success][second as usize % 2], NOW.plus_secs(100 + second));
+            send_ping(&mut working, 7, [PingKind::Fail, PingKind::Success][second as usize % 2], NOW.plus_secs(100 + second));
         }
         assert_eq!(working.state.outbox.len(), before);
     }
@@ -44,47 +44,47 @@ fn the_end_of_a_downtime_that_waits_needs_no_place_in_a_full_outbox() {
 
 #[test]
 fn a_downtime_keeps_the_names_under_which_it_was_told() {
-    let mut working = working();
-    channel(&mut working, "alertmanager", &[("url", "http://a/")]);
-    channel(&mut working, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/")]);
-    let id = check(&mut working, 7);
+    let mut working = working_state();
+    add_channel(&mut working, "alertmanager", &[("url", "http://a/")]);
+    add_channel(&mut working, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/")]);
+    let id = add_check(&mut working, 7);
     let rename = |working: &mut WorkingState, name: &str| {
-        let edit = Edit { name: Some(Name::parse(name).unwrap()), ..Edit::default() };
+        let edit = CheckEdit { name: Some(Name::parse(name).unwrap()), ..CheckEdit::default() };
         working.apply(Command::UpdateCheck(id, Box::new(edit)), NOW).unwrap();
     };
     let told_as = |working: &WorkingState| {
         let name = |names: &Arc<NameSet>| names.name.as_str().to_owned();
-        let of_check = working.state.check(id).unwrap().told_as.as_ref().map(name);
-        (of_check, working.state.outbox.of_check(id).map(|row| (row.event, row.told_as.as_ref().map(name))).collect::<Vec<_>>())
+        let of_check = working.state.check(id).unwrap().alerted_names.as_ref().map(name);
+        (of_check, working.state.outbox.rows_of_check(id).map(|row| (row.event, row.alerted_names.as_ref().map(name))).collect::<Vec<_>>())
     };
     rename(&mut working, "one");
-    ping(&mut working, 7, Kind::Fail, NOW);
-    assert_eq!(told_as(&working), (None, vec![(Event::Down, None); 2]));
+    send_ping(&mut working, 7, PingKind::Fail, NOW);
+    assert_eq!(told_as(&working), (None, vec![(AlertEvent::Down, None); 2]));
     for name in ["two", "three"] {
         rename(&mut working, name);
         // A webhook is told what holds when it is sent.
-        let rows = vec![(Event::Down, Some("one".to_owned())), (Event::Down, None)];
+        let rows = vec![(AlertEvent::Down, Some("one".to_owned())), (AlertEvent::Down, None)];
         assert_eq!(told_as(&working), (Some("one".to_owned()), rows), "{name}");
     }
     rename(&mut working, "one");
-    assert_eq!(told_as(&working), (None, vec![(Event::Down, None); 2]));
+    assert_eq!(told_as(&working), (None, vec![(AlertEvent::Down, None); 2]));
     rename(&mut working, "four");
-    working.state.outbox.of_check(id).map(|row| row.number).collect::<Vec<_>>().into_iter().for_each(|row| {
-        working.change(Change::Unqueued(row));
+    working.state.outbox.rows_of_check(id).map(|row| row.number).collect::<Vec<_>>().into_iter().for_each(|row| {
+        working.record_change(Change::Unqueued(row));
     });
-    ping(&mut working, 7, Kind::Success, NOW.plus_secs(60));
-    assert_eq!(told_as(&working), (None, vec![(Event::Up, Some("one".to_owned())); 2]));
+    send_ping(&mut working, 7, PingKind::Success, NOW.plus_secs(60));
+    assert_eq!(told_as(&working), (None, vec![(AlertEvent::Up, Some("one".to_owned())); 2]));
 }
 
 #[test]
 fn rows_of_a_message_whose_last_row_never_began_were_not_sent() {
-    let mut working = working();
-    channel(&mut working, "ntfy", &[("topic", "t")]);
+    let mut working = working_state();
+    add_channel(&mut working, "ntfy", &[("topic", "t")]);
     let rows: Vec<_> = (7..=9)
         .map(|uuid| {
-            let id = check(&mut working, uuid);
-            ping(&mut working, uuid, Kind::Fail, NOW);
-            working.state.outbox.of_check(id).next().unwrap().number
+            let id = add_check(&mut working, uuid);
+            send_ping(&mut working, uuid, PingKind::Fail, NOW);
+            working.state.outbox.rows_of_check(id).next().unwrap().number
         })
         .collect();
     let last = rows.last().copied();
@@ -92,50 +92,60 @@ fn rows_of_a_message_whose_last_row_never_began_were_not_sent() {
         .apply(Command::BeginDeliveries(some.to_vec(), last), NOW)
         .unwrap()
     {
-        Outcome::Begun(begun) => begun.iter().map(|row| (row.attempts, row.interrupted, row.doubtful)).collect::<Vec<_>>(),
+        CommandOutcome::DeliveriesBegun(begun) => {
+            begun.iter().map(|row| (row.attempts, row.interruptions, row.may_be_duplicate)).collect::<Vec<_>>()
+        }
         outcome => panic!("{outcome:?}"),
     };
     begin(&mut working, &rows[..1], last);
     begin(&mut working, &rows[1..2], last);
-    working.state.nobody_sends();
+    working.state.clear_sending();
     // The server ended before the last part began.
     assert_eq!(begin(&mut working, &rows[..2], last), [(2, 0, false); 2]);
     assert_eq!(begin(&mut working, &rows[2..], last), [(1, 0, false)]);
-    working.state.nobody_sends();
+    working.state.clear_sending();
     // And now after it.
     assert_eq!(begin(&mut working, &rows, None), [(3, 1, true), (3, 1, true), (2, 1, true)]);
 }
 
 /// Begins to send what waits about a check, and reports what becomes of it.
-fn send(working: &mut WorkingState, channel: ChannelId, check: CheckId, sent: &SendOutcome) {
-    let rows: Vec<_> = working.state.outbox.of_check(check).map(|row| row.number).collect();
+fn send(working: &mut WorkingState, channel: ChannelId, check: CheckId, sent: &SendResult) {
+    let rows: Vec<_> = working.state.outbox.rows_of_check(check).map(|row| row.number).collect();
     working.apply(Command::BeginDeliveries(rows.clone(), None), NOW).unwrap();
-    let report = Report { recipients: Default::default(), channel, sent_to: None, rows, told_with: None, sent: sent.clone(), status: 202 };
-    working.apply(Command::ReportDeliveries(vec![report]), NOW).unwrap();
+    let report = DeliveryReport {
+        recipients: Default::default(),
+        channel,
+        sent_to: None,
+        rows,
+        merged_into: None,
+        result: sent.clone(),
+        status: 202,
+    };
+    working.apply(Command::RecordDeliveryReports(vec![report]), NOW).unwrap();
 }
 
 #[test]
 fn a_full_outbox_takes_the_end_of_a_downtime_that_was_delivered() {
     for kind in ["webhook", "pd"] {
-        for end in [Event::Up, Event::Closed] {
-            let mut working = working();
-            let dead = channel(&mut working, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/")]);
+        for end in [AlertEvent::Up, AlertEvent::Closed] {
+            let mut working = working_state();
+            let dead = add_channel(&mut working, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/")]);
             let settings: &[_] = if kind == "pd" {
                 &[("key", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk")]
             } else {
                 &[("down-url", "http://a/"), ("up-url", "http://a/")]
             };
-            let works = channel(&mut working, kind, settings);
-            let id = check(&mut working, 7);
+            let works = add_channel(&mut working, kind, settings);
+            let id = add_check(&mut working, 7);
             working.apply(Command::AssignChannel { channel: dead, checks: vec![id], assigned: false }, NOW).unwrap();
-            ping(&mut working, 7, Kind::Fail, NOW);
-            send(&mut working, works, id, &SendOutcome::Delivered);
+            send_ping(&mut working, 7, PingKind::Fail, NOW);
+            send(&mut working, works, id, &SendResult::Delivered);
             fill_outbox(&mut working, dead);
             match end {
-                Event::Up => ping(&mut working, 7, Kind::Success, NOW.plus_secs(60)),
+                AlertEvent::Up => send_ping(&mut working, 7, PingKind::Success, NOW.plus_secs(60)),
                 _ => drop(working.apply(Command::DeleteCheck(id), NOW.plus_secs(60)).unwrap()),
             }
-            let expected = if (kind, end) == ("webhook", Event::Closed) { vec![] } else { vec![end] };
+            let expected = if (kind, end) == ("webhook", AlertEvent::Closed) { vec![] } else { vec![end] };
             assert_eq!(rows(&working, id), expected, "{kind} {end:?}");
         }
     }
@@ -143,65 +153,65 @@ fn a_full_outbox_takes_the_end_of_a_downtime_that_was_delivered() {
 
 #[test]
 fn a_downtime_that_a_full_outbox_refused_has_no_end() {
-    let mut working = working();
-    let hook = channel(&mut working, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/")]);
-    let pager = channel(&mut working, "pd", &[("key", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk")]);
-    let id = check(&mut working, 7);
+    let mut working = working_state();
+    let hook = add_channel(&mut working, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/")]);
+    let pager = add_channel(&mut working, "pd", &[("key", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk")]);
+    let id = add_check(&mut working, 7);
     fill_outbox(&mut working, hook);
-    ping(&mut working, 7, Kind::Fail, NOW);
+    send_ping(&mut working, 7, PingKind::Fail, NOW);
     assert_eq!(rows(&working, id), []);
     // There is room again.
     let first: Vec<_> = working.state.outbox.rows().take(100).cloned().collect();
-    first.iter().for_each(|row| working.change(Change::Unqueued(row.number)));
-    assert!(!working.state.outbox.is_full_for(MAIN));
+    first.iter().for_each(|row| working.record_change(Change::Unqueued(row.number)));
+    assert!(!working.state.outbox.is_full_for(MAIN_PROJECT));
     // A delivery that is sent again by hand makes a channel one that was notified.
     let refused = working.effects.deliveries.iter().find(|delivery| delivery.channel == pager).cloned().unwrap();
-    assert_eq!((refused.event, refused.outcome), (Event::Down, DeliveryOutcome::Failed));
+    assert_eq!((refused.event, refused.result), (AlertEvent::Down, DeliveryResult::Failed));
     working.apply(Command::RetryDelivery { delivery: Box::new(refused), at: NOW }, NOW).unwrap();
-    ping(&mut working, 7, Kind::Success, NOW.plus_secs(60));
-    let told: Vec<_> = working.state.outbox.of_check(id).map(|row| (row.channel, row.event)).collect();
-    assert_eq!(told, [(pager, Event::Down), (pager, Event::Up)]);
+    send_ping(&mut working, 7, PingKind::Success, NOW.plus_secs(60));
+    let told: Vec<_> = working.state.outbox.rows_of_check(id).map(|row| (row.channel, row.event)).collect();
+    assert_eq!(told, [(pager, AlertEvent::Down), (pager, AlertEvent::Up)]);
     assert_eq!(working.audience_notes.len(), 0);
 }
 
 #[test]
 fn an_incident_that_may_be_open_keeps_its_end_however_often_the_check_changes() {
-    let mut working = working();
-    let pager = channel(&mut working, "pd", &[("key", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk")]);
-    let id = check(&mut working, 7);
-    ping(&mut working, 7, Kind::Fail, NOW);
-    send(&mut working, pager, id, &SendOutcome::Later { reason: "504".into(), doubtful: true });
+    let mut working = working_state();
+    let pager = add_channel(&mut working, "pd", &[("key", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk")]);
+    let id = add_check(&mut working, 7);
+    send_ping(&mut working, 7, PingKind::Fail, NOW);
+    send(&mut working, pager, id, &SendResult::Retry { reason: "504".into(), may_have_arrived: true });
     for second in 0..21 {
-        ping(&mut working, 7, [Kind::Success, Kind::Fail][second as usize % 2], NOW.plus_secs(second));
-        let rows: Vec<_> = working.state.outbox.of_check(id).collect();
-        assert!(rows.len() <= MOST_OF_A_PAIR && rows[0].doubtful && rows[0].event == Event::Down, "{second}: {rows:?}");
+        send_ping(&mut working, 7, [PingKind::Success, PingKind::Fail][second as usize % 2], NOW.plus_secs(second));
+        let rows: Vec<_> = working.state.outbox.rows_of_check(id).collect();
+        assert!(rows.len() <= MAX_ROWS_PER_PAIR && rows[0].may_be_duplicate && rows[0].event == AlertEvent::Down, "{second}: {rows:?}");
         assert!(rows.windows(2).all(|pair| pair[0].event != pair[1].event), "down and up take turns: {rows:?}");
     }
-    assert_eq!(rows(&working, id).last(), Some(&Event::Up));
+    assert_eq!(rows(&working, id).last(), Some(&AlertEvent::Up));
 }
 
 #[test]
 fn records_of_audiences_go_with_their_checks_and_channels() {
-    let mut working = working();
-    let mut hook = || channel(&mut working, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/"), ("every", "on")]);
+    let mut working = working_state();
+    let mut hook = || add_channel(&mut working, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/"), ("every", "on")]);
     let (first, second) = (hook(), hook());
-    let ids = [7, 8].map(|uuid| check(&mut working, uuid));
+    let ids = [7, 8].map(|uuid| add_check(&mut working, uuid));
     for id in [first, second] {
         working.apply(Command::DisableChannel { channel: id, reason: "no".into() }, NOW).unwrap();
     }
     for uuid in [7, 8] {
-        ping(&mut working, uuid, Kind::Fail, NOW);
+        send_ping(&mut working, uuid, PingKind::Fail, NOW);
     }
     assert_eq!(working.audience_notes.len(), 4);
     working.apply(Command::DeleteChannel(first), NOW).unwrap();
     assert_eq!(working.audience_notes.len(), 2);
     // As an import does that takes the place of an earlier one.
-    working.change(Change::CheckGone(ids[0]));
+    working.record_change(Change::CheckGone(ids[0]));
     assert_eq!(working.audience_notes.len(), 1);
     // What waits for a channel that is gone is removed.
     working.apply(Command::EnableChannel(second), NOW).unwrap();
-    ping(&mut working, 8, Kind::Success, NOW);
-    ping(&mut working, 8, Kind::Fail, NOW);
+    send_ping(&mut working, 8, PingKind::Success, NOW);
+    send_ping(&mut working, 8, PingKind::Fail, NOW);
     working.apply(Command::DeleteChannel(second), NOW).unwrap();
     working.apply(Command::RemoveOrphans, NOW).unwrap();
     assert_eq!((working.state.outbox.len(), working.audience_notes.len()), (0, 0));
@@ -210,24 +220,24 @@ fn records_of_audiences_go_with_their_checks_and_channels() {
 #[test]
 fn incidents_of_a_deleted_check_are_closed_although_their_end_waits_or_their_channel_has_left() {
     for change in 0..3 {
-        let mut working = working();
-        let pager = channel(&mut working, "pd", &[("key", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk")]);
-        let id = check(&mut working, 7);
-        ping(&mut working, 7, Kind::Fail, NOW);
-        send(&mut working, pager, id, &SendOutcome::Delivered);
+        let mut working = working_state();
+        let pager = add_channel(&mut working, "pd", &[("key", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk")]);
+        let id = add_check(&mut working, 7);
+        send_ping(&mut working, 7, PingKind::Fail, NOW);
+        send(&mut working, pager, id, &SendResult::Delivered);
         let leave = Command::AssignChannel { channel: pager, checks: vec![id], assigned: false };
         match change {
-            0 => ping(&mut working, 7, Kind::Success, NOW.plus_secs(60)),
+            0 => send_ping(&mut working, 7, PingKind::Success, NOW.plus_secs(60)),
             1 => drop(working.apply(leave, NOW.plus_secs(60)).unwrap()),
             _ => {
                 // It was not compared yet.
-                working.most_alert_rows = 0;
+                working.max_alert_rows = 0;
                 working.apply(leave, NOW.plus_secs(60)).unwrap();
                 assert_eq!(rows(&working, id), []);
             }
         }
         working.apply(Command::DeleteCheck(id), NOW.plus_secs(61)).unwrap();
-        let waiting: Vec<_> = working.state.outbox.of_check(id).map(|row| (row.event, row.gone.is_some())).collect();
-        assert_eq!(waiting, [(Event::Closed, true)], "{change}");
+        let waiting: Vec<_> = working.state.outbox.rows_of_check(id).map(|row| (row.event, row.deleted_check.is_some())).collect();
+        assert_eq!(waiting, [(AlertEvent::Closed, true)], "{change}");
     }
 }

@@ -9,15 +9,15 @@ fn state(projects: &[u64]) -> State {
         let name = crate::domain::project::ProjectName::parse(&format!("project {id}")).unwrap();
         let (uuid, badge_key) = (uuid::Uuid::from_u128(u128::from(*id)), format!("b{id}").into());
         let project =
-            Project { id: ProjectId(*id), uuid, name, check_limit: None, ping_log_limit: 1, badge_key, old_badge: None, import: None };
+            Project { id: ProjectId(*id), uuid, name, check_limit: None, ping_log_limit: 1, badge_key, legacy_badge: None, import: None };
         state.apply(&Change::Project(std::sync::Arc::new(project)));
     }
     state
 }
 
 /// Deliveries numbered from 1, of these projects.
-fn index(projects: &[u64]) -> Index {
-    let mut index = Index::default();
+fn index(projects: &[u64]) -> DeliveryIndex {
+    let mut index = DeliveryIndex::default();
     for (number, project) in (1..).zip(projects) {
         index.projects.entry(ProjectId(*project)).or_default().insert(DeliveryNumber(number));
         index.len += 1;
@@ -25,7 +25,7 @@ fn index(projects: &[u64]) -> Index {
     index
 }
 
-fn take(index: &mut Index, count: usize, state: &State) -> Vec<u64> {
+fn take(index: &mut DeliveryIndex, count: usize, state: &State) -> Vec<u64> {
     index.take_oldest(count, state).into_iter().map(|number| number.0).collect()
 }
 

@@ -3,9 +3,9 @@ use std::time::Duration;
 use super::super::super::command::{Command, NewProject};
 use super::*;
 use crate::clock::{Clock, ManualClock};
-use crate::domain::moment::Moment;
 use crate::domain::project::ProjectName;
-use crate::engine::Config;
+use crate::domain::timestamp::Timestamp;
+use crate::engine::EngineConfig;
 use crate::random::Random;
 use crate::store::{FILE_NAME, Medium};
 
@@ -22,20 +22,20 @@ fn create(name: &str) -> Command {
 #[test]
 fn a_file_that_was_lost_while_the_database_had_failed_is_read_anew() {
     let directory = tempfile::tempdir().unwrap();
-    let clock = ManualClock::at(Moment::from_secs(1_800_000_000));
+    let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
     let medium = Medium::Directory(directory.path().into());
-    let config = Config { clock: Clock::Manual(clock.clone()), random: Random::seeded(1), ..Config::new(medium, 100) };
+    let config = EngineConfig { clock: Clock::Manual(clock.clone()), random: Random::seeded(1), ..EngineConfig::new(medium, 100) };
     let (handle, mut writer) = Writer::open(config).unwrap();
     // A batch fails: memory is ahead of the file, and says so.
-    let now = writer.stamp();
+    let now = writer.next_timestamp();
     writer.memory.working.apply(create("ghost"), now).unwrap();
-    writer.recovery.batch_failed(1, &StoreError::Damaged { reason: "on purpose".into(), panicked: false });
+    writer.recovery.note_failed_batch(1, &StoreError::Damaged { reason: "on purpose".into(), panicked: false });
     writer.shared.writable.store(false, Ordering::Relaxed);
     let (path, aside) = (directory.path().join(FILE_NAME), directory.path().join("aside"));
     std::fs::rename(&path, &aside).unwrap();
     clock.advance_secs(1);
     writer.step(false).unwrap();
-    assert_eq!((writer.recovery.trouble, handle.is_writable()), (Trouble::Lost, false));
+    assert_eq!((writer.recovery.fault, handle.is_writable()), (DatabaseFault::FileMissing, false));
     std::fs::rename(&aside, &path).unwrap();
     for _ in 0..5 {
         clock.set(handle.now().plus_secs(2));

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{FieldError, Problem};
+use super::{FieldError, FieldProblem};
 use crate::domain::text::Seconds;
 
 /// The members that are kept, sorted. All others are skipped, whatever their value.
@@ -46,16 +46,16 @@ const MEMBERS: [&str; 30] = [
 ];
 
 /// Bytes of a name in an object of strings: errors repeat it.
-const LONGEST_KEY: usize = 200;
+const MAX_KEY_BYTES: usize = 200;
 
 /// Arrays and objects that may stand in each other.
-const MOST_DEPTH: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// A request body that is a JSON object, or empty. Of members of the same name it holds the last.
 #[derive(Default)]
-pub(crate) struct Document([Option<Box<RawValue>>; MEMBERS.len()]);
+pub(crate) struct RequestDocument([Option<Box<RawValue>>; MEMBERS.len()]);
 
-impl Document {
+impl RequestDocument {
     /// Reads a body: an empty one is an empty object.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Document {
     }
 
     /// Like [`parse`](Self::parse), but `null` and `[]` are empty objects too: clients send them to pause and resume.
-    pub(crate) fn parse_or_nothing(body: &[u8]) -> Result<Self, FieldError> {
+    pub(crate) fn parse_lenient(body: &[u8]) -> Result<Self, FieldError> {
         if serde_json::from_slice::<Option<[(); 0]>>(body).is_ok() { Ok(Self::default()) } else { Self::parse(body) }
     }
 
@@ -96,13 +96,13 @@ impl Document {
         match self.member(name) {
             // Half a surrogate pair is JSON, but no text.
             Some(text) if text.starts_with('"') => serde_json::from_str(text).map(Some).map_err(|_| FieldError::Syntax),
-            Some(_) => Err(FieldError::Field(name, Problem::NotAString)),
+            Some(_) => Err(FieldError::Field(name, FieldProblem::NotAString)),
             None => Ok(None),
         }
     }
 
     /// A member that is to be a string that `parse` takes.
-    pub(crate) fn text<T, E: Into<Problem>>(
+    pub(crate) fn parsed_string<T, E: Into<FieldProblem>>(
         &self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -117,7 +117,7 @@ impl Document {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(_) => Err(FieldError::Field(name, Problem::NotABoolean)),
+            Some(_) => Err(FieldError::Field(name, FieldProblem::NotABoolean)),
         }
     }
 
@@ -125,36 +125,36 @@ impl Document {
     pub(super) fn seconds(&self, name: &'static str) -> Result<Option<Seconds>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         let seconds = match text.parse() {
-            _ if !is_number(text) || text.contains(['.', 'e', 'E']) => Err(Problem::NotANumber),
-            Ok(number) => Seconds::parse(number).map_err(Problem::from),
+            _ if !is_number(text) || text.contains(['.', 'e', 'E']) => Err(FieldProblem::NotANumber),
+            Ok(number) => Seconds::parse(number).map_err(FieldProblem::from),
             // More digits than 64 bits hold.
-            Err(_) => Err(if text.starts_with('-') { Problem::TooSmall } else { Problem::TooLarge }),
+            Err(_) => Err(if text.starts_with('-') { FieldProblem::TooSmall } else { FieldProblem::TooLarge }),
         };
         seconds.map(Some).map_err(|problem| FieldError::Field(name, problem))
     }
 
     /// A member that is to be a whole number without sign, fraction and exponent.
-    pub(crate) fn whole(&self, name: &'static str) -> Result<Option<u64>, FieldError> {
+    pub(crate) fn unsigned(&self, name: &'static str) -> Result<Option<u64>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         match text.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => text.parse().map(Some).map_err(|_| FieldError::Field(name, Problem::TooLarge)),
-            false => Err(FieldError::Field(name, Problem::NotANumber)),
+            true => text.parse().map(Some).map_err(|_| FieldError::Field(name, FieldProblem::TooLarge)),
+            false => Err(FieldError::Field(name, FieldProblem::NotANumber)),
         }
     }
 
     /// A member that is to be an object of strings. Of values of the same name it has the last.
-    pub(crate) fn strings(&self, name: &'static str) -> Result<Option<Vec<(String, String)>>, FieldError> {
+    pub(crate) fn string_map(&self, name: &'static str) -> Result<Option<Vec<(String, String)>>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         if !text.starts_with('{') {
-            return Err(FieldError::Field(name, Problem::NotAnObject));
+            return Err(FieldError::Field(name, FieldProblem::NotAnObject));
         }
         let values: BTreeMap<String, &RawValue> = serde_json::from_str(text).map_err(|_| FieldError::Syntax)?;
-        if values.keys().any(|key| key.len() > LONGEST_KEY) {
-            return Err(FieldError::Field(name, Problem::LongKey));
+        if values.keys().any(|key| key.len() > MAX_KEY_BYTES) {
+            return Err(FieldError::Field(name, FieldProblem::KeyTooLong));
         }
         let strings = values.into_iter().map(|(key, value)| match value.get().starts_with('"') {
             true => Ok((key, serde_json::from_str(value.get()).map_err(|_| FieldError::Syntax)?)),
-            false => Err(FieldError::Field(name, Problem::NotStrings)),
+            false => Err(FieldError::Field(name, FieldProblem::NonStringValues)),
         });
         strings.collect::<Result<_, _>>().map(Some)
     }
@@ -163,15 +163,15 @@ impl Document {
     pub(crate) fn choice<T>(&self, name: &'static str, choose: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         let chosen = serde_json::from_str::<String>(text).ok().and_then(|text| choose(&text));
-        chosen.map(Some).ok_or(FieldError::Field(name, Problem::Unexpected))
+        chosen.map(Some).ok_or(FieldError::Field(name, FieldProblem::Unexpected))
     }
 
     /// A member that is to be an array of strings.
-    pub(crate) fn list(&self, name: &'static str) -> Result<Option<Vec<String>>, FieldError> {
+    pub(crate) fn string_list(&self, name: &'static str) -> Result<Option<Vec<String>>, FieldError> {
         match self.member(name) {
             None => Ok(None),
             Some(text) if text.starts_with('[') => serde_json::from_str(text).map(Some).map_err(|_| FieldError::Item(name)),
-            Some(_) => Err(FieldError::Field(name, Problem::NotAnArray)),
+            Some(_) => Err(FieldError::Field(name, FieldProblem::NotAnArray)),
         }
     }
 
@@ -180,7 +180,7 @@ impl Document {
         let Some(text) = self.member(name) else { return Ok(Vec::new()) };
         let items: Vec<&RawValue> = match text.starts_with('[') {
             true => serde_json::from_str(text).map_err(|_| FieldError::Syntax)?,
-            false => return Err(FieldError::Field(name, Problem::NotAnArray)),
+            false => return Err(FieldError::Field(name, FieldProblem::NotAnArray)),
         };
         let mut chosen = Vec::new();
         for item in items {
@@ -194,7 +194,7 @@ impl Document {
     }
 }
 
-/// Whether arrays and objects of a JSON text stand in each other more than [`MOST_DEPTH`] deep.
+/// Whether arrays and objects of a JSON text stand in each other more than [`MAX_DEPTH`] deep.
 fn is_too_deep(text: &str) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     text.bytes().any(|byte| {
@@ -206,7 +206,7 @@ fn is_too_deep(text: &str) -> bool {
             b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
             _ => {}
         }
-        depth > MOST_DEPTH
+        depth > MAX_DEPTH
     })
 }
 
@@ -215,19 +215,19 @@ fn is_number(json: &str) -> bool {
     json.starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }
 
-impl<'de> Deserialize<'de> for Document {
+impl<'de> Deserialize<'de> for RequestDocument {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Document;
+        struct DocumentVisitor;
+        impl<'de> Visitor<'de> for DocumentVisitor {
+            type Value = RequestDocument;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut document = Document::default();
-                while let Some(Place(place)) = map.next_key()? {
+                let mut document = RequestDocument::default();
+                while let Some(MemberIndex(place)) = map.next_key()? {
                     match place.and_then(|place| document.0.get_mut(place)) {
                         Some(member) => *member = Some(map.next_value()?),
                         None => drop(map.next_value::<IgnoredAny>()?),
@@ -236,27 +236,27 @@ impl<'de> Deserialize<'de> for Document {
                 Ok(document)
             }
         }
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(DocumentVisitor)
     }
 }
 
 /// Where among [`MEMBERS`] a name stands, if it does.
-struct Place(Option<usize>);
+struct MemberIndex(Option<usize>);
 
-impl<'de> Deserialize<'de> for Place {
+impl<'de> Deserialize<'de> for MemberIndex {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl Visitor<'_> for Name {
-            type Value = Place;
+        struct MemberNameVisitor;
+        impl Visitor<'_> for MemberNameVisitor {
+            type Value = MemberIndex;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a name")
             }
 
-            fn visit_str<E: Error>(self, name: &str) -> Result<Place, E> {
-                Ok(Place(MEMBERS.binary_search(&name).ok()))
+            fn visit_str<E: Error>(self, name: &str) -> Result<MemberIndex, E> {
+                Ok(MemberIndex(MEMBERS.binary_search(&name).ok()))
             }
         }
-        deserializer.deserialize_identifier(Name)
+        deserializer.deserialize_identifier(MemberNameVisitor)
     }
 }

@@ -4,25 +4,25 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn parsed(body: &[u8], version: Version) -> Result<CheckFields, String> {
-    Document::parse(body)
-        .and_then(|document| CheckFields::parse(&document, version, &Settings::default()))
+fn parsed(body: &[u8], version: ApiVersion) -> Result<CheckFields, String> {
+    RequestDocument::parse(body)
+        .and_then(|document| CheckFields::parse(&document, version, &CheckSettings::default()))
         .map_err(|error| error.to_string())
 }
 
 fn refusal(body: &str) -> String {
-    match parsed(body.as_bytes(), Version::V3) {
+    match parsed(body.as_bytes(), ApiVersion::V3) {
         Err(message) => message.strip_prefix("json validation error: ").unwrap_or(&message).to_owned(),
         Ok(fields) => panic!("{body} is taken as {fields:?}"),
     }
 }
 
 fn taken(body: &str) -> CheckFields {
-    parsed(body.as_bytes(), Version::V3).unwrap_or_else(|message| panic!("{body}: {message}"))
+    parsed(body.as_bytes(), ApiVersion::V3).unwrap_or_else(|message| panic!("{body}: {message}"))
 }
 
-fn applied(body: &str) -> Settings {
-    taken(body).edit.applied(&Settings::default(), None)
+fn applied(body: &str) -> CheckSettings {
+    taken(body).edit.apply_to(&CheckSettings::default(), None)
 }
 
 const SYNTAX: &str = "could not parse request body";
@@ -41,7 +41,7 @@ fn a_body_is_one_json_object_or_empty() {
         (format!(r#"{{"x": [{}1]}}"#, "[[], {}], ".repeat(200)), true),
     ] {
         assert_eq!(
-            parsed(body.as_bytes(), Version::V3).map_err(|error| error == SYNTAX),
+            parsed(body.as_bytes(), ApiVersion::V3).map_err(|error| error == SYNTAX),
             if taken { Ok(CheckFields::default()) } else { Err(true) }
         );
     }
@@ -77,13 +77,13 @@ fn a_body_is_one_json_object_or_empty() {
         assert_eq!(refusal(body), SYNTAX, "{body:.20}");
     }
     for body in [b"{\"x\": \"\xff\"}".as_slice(), b"\xff", b"\xfe\xff\0{\0}", b"{\"name\": \"\xed\xa0\x80\"}"] {
-        assert_eq!(parsed(body, Version::V3), Err(SYNTAX.to_owned()), "{body:?}");
+        assert_eq!(parsed(body, ApiVersion::V3), Err(SYNTAX.to_owned()), "{body:?}");
     }
 }
 
 #[test]
 fn null_and_an_empty_array_are_no_body_where_clients_send_them() {
-    let parsed = |body: &[u8]| Document::parse_or_nothing(body).map(|document| document.api_key());
+    let parsed = |body: &[u8]| RequestDocument::parse_lenient(body).map(|document| document.api_key());
     for nothing in [" null\n", "[]", "\t[ ] "] {
         assert_eq!(parsed(nothing.as_bytes()), Ok(None), "{nothing}");
     }
@@ -112,7 +112,7 @@ fn a_key_is_a_string_or_the_digits_of_a_number() {
         (r#"1, "api_key": "last""#, Some("last")),
     ] {
         let body = format!(r#"{{"api_key": {value}}}"#);
-        assert_eq!(Document::parse(body.as_bytes()).unwrap().api_key().as_deref(), key, "{value}");
+        assert_eq!(RequestDocument::parse(body.as_bytes()).unwrap().api_key().as_deref(), key, "{value}");
     }
 }
 
@@ -239,7 +239,7 @@ fn of_several_errors_the_first_in_order_is_told() {
 fn of_equal_names_the_last_counts() {
     assert_eq!(applied(r#"{"name": 1, "name": "a", "n\u0061me": "b"}"#).name.as_str(), "b");
     assert_eq!(refusal(r#"{"name": "a", "name": null}"#), "name is not a string");
-    assert_eq!(taken(r#"{"unique": ["name"], "unique": []}"#).unique, []);
+    assert_eq!(taken(r#"{"unique": ["name"], "unique": []}"#).unique_on, []);
 }
 
 #[test]
@@ -248,11 +248,11 @@ fn every_field_is_taken() {
         "tz": "Europe/Kiev", "manual_resume": true, "methods": "POST", "start_kw": "s", "success_kw": "ok", "failure_kw": "f",
         "filter_subject": true, "filter_body": true, "filter_http_body": true, "filter_default_fail": true,
         "unique": ["grace", "name", "name", "tags"], "channels": "a, b,,a"}"#;
-    let CheckFields { edit, unique } = taken(body);
+    let CheckFields { edit, unique_on: unique } = taken(body);
     assert_eq!(unique, [UniqueField::Grace, UniqueField::Name, UniqueField::Tags]);
-    let listed = |items: &[&str]| Some(ChannelChoice::Listed(items.iter().map(|item| Box::from(*item)).collect()));
+    let listed = |items: &[&str]| Some(ChannelSelection::Listed(items.iter().map(|item| Box::from(*item)).collect()));
     assert_eq!(edit.channels, listed(&["a", " b", ""]));
-    let settings = edit.applied(&Settings::default(), None);
+    let settings = edit.apply_to(&CheckSettings::default(), None);
     let texts = [settings.name.as_str(), settings.slug.as_str(), settings.tags.as_str(), settings.desc.as_str(), settings.tz.name()];
     assert_eq!(texts, ["N\nä", "s-1_", " a  b ", "😀", "Europe/Kyiv"]);
     assert_eq!((settings.timeout.get(), settings.grace.get()), (61, 62));
@@ -262,7 +262,7 @@ fn every_field_is_taken() {
     assert!(filters.subject && filters.body && filters.http_body && filters.default_fail);
     assert_eq!(applied(r#"{"schedule": " * * * * * ", "timeout": 60}"#).schedule.unwrap().text(), " * * * * * ");
     assert_eq!(taken(r#"{"channels": ""}"#).edit.channels, listed(&[]));
-    assert_eq!(taken(r#"{"channels": "*"}"#).edit.channels, Some(ChannelChoice::All));
+    assert_eq!(taken(r#"{"channels": "*"}"#).edit.channels, Some(ChannelSelection::All));
     assert_eq!(taken(r#"{"channels": "*,*"}"#).edit.channels, listed(&["*"]));
     assert!(!applied(r#"{"methods": ""}"#).post_only);
 }
@@ -270,15 +270,15 @@ fn every_field_is_taken() {
 #[test]
 fn older_versions_derive_the_slug_from_a_name_that_is_sent() {
     let slug = |body: &str, version| parsed(body.as_bytes(), version).unwrap().edit.slug.map(|slug| slug.as_str().to_owned());
-    for version in [Version::V1, Version::V2] {
+    for version in [ApiVersion::V1, ApiVersion::V2] {
         assert_eq!(slug(r#"{"name": "My Check!"}"#, version).as_deref(), Some("my-check"));
         assert_eq!(slug(r#"{"name": "My Check!", "slug": ""}"#, version).as_deref(), Some(""));
         assert_eq!(slug(r#"{"tags": "a"}"#, version), None);
-        let unique = |body: &str| parsed(body.as_bytes(), version).unwrap().unique;
+        let unique = |body: &str| parsed(body.as_bytes(), version).unwrap().unique_on;
         assert_eq!(unique(r#"{"name": "a", "unique": ["name", "slug"]}"#), [], "a derived slug was not sent and matches nothing");
         assert_eq!(unique(r#"{"name": "a", "slug": "a", "unique": ["slug"]}"#), [UniqueField::Slug]);
     }
-    assert_eq!(slug(r#"{"name": "My Check!"}"#, Version::V3), None);
+    assert_eq!(slug(r#"{"name": "My Check!"}"#, ApiVersion::V3), None);
 }
 
 proptest! {
@@ -290,10 +290,10 @@ proptest! {
             let at = at.index(body.len());
             body[at] = byte;
         }
-        let _ = parsed(&body, Version::V1);
+        let _ = parsed(&body, ApiVersion::V1);
         // What serde_json reads as a value, and no integer as too large for it, is a document here too.
         if let Ok(value) = serde_json::from_slice::<serde_json::Value>(&body) {
-            prop_assert_eq!(Document::parse(&body).is_ok(), value.is_object());
+            prop_assert_eq!(RequestDocument::parse(&body).is_ok(), value.is_object());
         }
     }
 }

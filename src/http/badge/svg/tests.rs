@@ -86,10 +86,10 @@ fn what_xml_does_not_admit_is_replaced() {
 
 #[test]
 fn long_labels_are_cut() {
-    let name = "ž".repeat(LONGEST_LABEL);
+    let name = "ž".repeat(MAX_LABEL_CHARS);
     assert_eq!(texts(&name)[1], name, "no name is cut");
-    let tag = "日".repeat(LONGEST_LABEL + 1);
-    assert_eq!(texts(&tag)[..2], [format!("{tag}: down"), format!("{}…", "日".repeat(LONGEST_LABEL - 1))]);
+    let tag = "日".repeat(MAX_LABEL_CHARS + 1);
+    assert_eq!(texts(&tag)[..2], [format!("{tag}: down"), format!("{}…", "日".repeat(MAX_LABEL_CHARS - 1))]);
 }
 
 #[test]

@@ -1,13 +1,13 @@
 use super::super::super::tests::texts;
 use super::*;
-use crate::import::rows::Table;
+use crate::import::source_row::SourceTable;
 
 const UUID: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 
-fn given(kind: &str, value: &str, more: &[(&str, &str)], environment: &str) -> Result<Made, Complaint> {
-    let environment = if environment.is_empty() { Environment::default() } else { Environment::parse(environment).unwrap() };
+fn given(kind: &str, value: &str, more: &[(&str, &str)], environment: &str) -> Result<ConvertedChannel, RowError> {
+    let environment = if environment.is_empty() { ServerEnvironment::default() } else { ServerEnvironment::parse(environment).unwrap() };
     let columns = [("id", "1"), ("code", UUID), ("name", "n"), ("kind", kind), ("value", value)];
-    channel(&texts(Table::Channel, &[more, &columns].concat()), &environment, Moment::from_secs(7))
+    convert_channel(&texts(SourceTable::Channel, &[more, &columns].concat()), &environment, Timestamp::from_secs(7))
 }
 
 fn disabled(channel: &ImportedChannel) -> Option<&str> {
@@ -16,8 +16,8 @@ fn disabled(channel: &ImportedChannel) -> Option<&str> {
 
 fn come(kind: &str, value: &str, environment: &str) -> ImportedChannel {
     match given(kind, value, &[], environment) {
-        Ok(Made::Channel { channel, .. }) => channel,
-        Ok(Made::Dropped { why, .. }) => panic!("{kind} {value}: {why}"),
+        Ok(ConvertedChannel::Imported { channel, .. }) => channel,
+        Ok(ConvertedChannel::Dropped { reason: why, .. }) => panic!("{kind} {value}: {why}"),
         Err(complaint) => panic!("{kind} {value}: {complaint}"),
     }
 }
@@ -25,8 +25,8 @@ fn come(kind: &str, value: &str, environment: &str) -> ImportedChannel {
 /// What is set, with what is missing behind it.
 fn told(settings: &ImportedSettings) -> String {
     let (pairs, lacks): (Vec<_>, &[&str]) = match settings {
-        ImportedSettings::Whole(settings) => (settings.pairs().collect(), &[]),
-        ImportedSettings::Incomplete { given, lacks, .. } => (given.pairs().collect(), lacks),
+        ImportedSettings::Complete(settings) => (settings.pairs().collect(), &[]),
+        ImportedSettings::Incomplete { settings: given, missing: lacks, .. } => (given.pairs().collect(), lacks),
     };
     let mut pairs: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
     pairs.sort_unstable();
@@ -127,7 +127,7 @@ fn what_was_off_stays_off_for_a_reason() {
             Some("it told neither up nor down before it was imported"),
         ),
     ] {
-        let Ok(Made::Channel { channel, .. }) = given(kind, value, more, "") else { panic!("{kind}") };
+        let Ok(ConvertedChannel::Imported { channel, .. }) = given(kind, value, more, "") else { panic!("{kind}") };
         assert_eq!(disabled(&channel), reason);
     }
 }
@@ -172,7 +172,7 @@ fn what_is_refused_here_comes_disabled_with_its_reason() {
         assert!(!why.contains("pw"), "{why}");
     }
     for kind in ["hipchat", "pagerduty"] {
-        let Ok(Made::Dropped { why, .. }) = given(kind, "x", &[], "") else { panic!("{kind}") };
+        let Ok(ConvertedChannel::Dropped { reason: why, .. }) = given(kind, "x", &[], "") else { panic!("{kind}") };
         assert_eq!(why, format!("{kind:?} is no kind of channel here"));
     }
 }
@@ -196,7 +196,7 @@ fn what_can_be_written_otherwise_comes_whole() {
         ("email", "ops@bücher.example", "to=ops@xn--bcher-kva.example", 1),
         ("gotify", r#"{"url": "https://g/#", "token": "t"}"#, "token=t url=https://g/", 1),
     ] {
-        let Ok(Made::Channel { channel, changes }) = given(kind, value, &[], "") else { panic!("{kind}") };
+        let Ok(ConvertedChannel::Imported { channel, changes }) = given(kind, value, &[], "") else { panic!("{kind}") };
         assert_eq!((told(&channel.settings).as_str(), changes.len()), (wanted, changed), "{changes:?}");
         assert_eq!(disabled(&channel), None);
         assert!(!changes.iter().any(|change| change.contains("pw")), "{changes:?}");
@@ -213,7 +213,7 @@ fn imported_channels_have_the_rights_of_the_api() {
         ("shell", r#"{"cmd_down": "x", "cmd_up": ""}"#, true),
         ("shell", "unreadable", true),
     ] {
-        assert_eq!(come(kind, value, "").operator, operator, "{kind}");
+        assert_eq!(come(kind, value, "").set_by_operator, operator, "{kind}");
     }
 }
 
@@ -221,7 +221,7 @@ fn imported_channels_have_the_rights_of_the_api() {
 fn a_name_that_is_too_long_is_cut() {
     let long = "n".repeat(101);
     let columns = [("id", "1"), ("code", UUID), ("name", long.as_str()), ("kind", "pd"), ("value", "k")];
-    let made = channel(&texts(Table::Channel, &columns), &Environment::default(), Moment::from_secs(7));
-    let Ok(Made::Channel { channel, changes }) = made else { panic!("it comes") };
+    let made = convert_channel(&texts(SourceTable::Channel, &columns), &ServerEnvironment::default(), Timestamp::from_secs(7));
+    let Ok(ConvertedChannel::Imported { channel, changes }) = made else { panic!("it comes") };
     assert_eq!((channel.name.as_str().len(), changes.len()), (100, 1));
 }

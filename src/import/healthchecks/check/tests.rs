@@ -1,6 +1,6 @@
 use super::super::super::tests::{NOW, options, texts};
 use super::*;
-use crate::import::rows::Table;
+use crate::import::source_row::SourceTable;
 
 const GIVEN: [(&str, &str); 11] = [
     ("id", "7"),
@@ -16,12 +16,12 @@ const GIVEN: [(&str, &str); 11] = [
     ("n_pings", "5"),
 ];
 
-fn given(more: &[(&str, &str)]) -> Row {
-    texts(Table::Check, &[more, &GIVEN].concat())
+fn given(more: &[(&str, &str)]) -> SourceRow {
+    texts(SourceTable::Check, &[more, &GIVEN].concat())
 }
 
-fn made(more: &[(&str, &str)]) -> ReadCheck {
-    check(&given(more), &options(), NOW).unwrap()
+fn made(more: &[(&str, &str)]) -> ConvertedCheck {
+    convert_check(&given(more), &options(), NOW).unwrap()
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn settings_go_through_the_parsers_of_the_api() {
         (&[("n_pings", "4294967296")], "n_pings is negative or too large"),
         (&[("code", "x")], "code is not a UUID"),
     ] {
-        let complaint = check(&given(more), &options(), NOW).err().unwrap();
+        let complaint = convert_check(&given(more), &options(), NOW).err().unwrap();
         let way_out = if problem.contains("--skip") { "" } else { "; change the check there, or leave it behind with --skip" };
         assert_eq!(complaint.to_string(), format!("api_check 7 (\"Backup\"): {problem}{way_out}"));
     }
@@ -64,12 +64,16 @@ fn settings_go_through_the_parsers_of_the_api() {
     for (kind, schedule, part) in
         [("cron", "x", "schedule: "), ("oncalendar", "* * * * *", "schedule: it is of the other kind here; leave the check behind")]
     {
-        let complaint = check(&given(&[("kind", kind), ("schedule", schedule)]), &options(), NOW).err().unwrap().to_string();
+        let complaint = convert_check(&given(&[("kind", kind), ("schedule", schedule)]), &options(), NOW).err().unwrap().to_string();
         assert!(complaint.contains(part) && complaint.contains("--skip"), "{complaint}");
     }
     let zone = Timezone::parse("America/Los_Angeles").unwrap();
-    let read =
-        check(&given(&[("tz", "US/Pacific-New")]), &Options { zones: vec![("US/Pacific-New".into(), zone)], ..options() }, NOW).unwrap();
+    let read = convert_check(
+        &given(&[("tz", "US/Pacific-New")]),
+        &ImportOptions { timezone_map: vec![("US/Pacific-New".into(), zone)], ..options() },
+        NOW,
+    )
+    .unwrap();
     assert_eq!(read.check.settings.tz.name(), "America/Los_Angeles");
 }
 
@@ -80,8 +84,8 @@ fn columns_that_older_releases_lack_have_what_they_stood_for() {
     let old = made(&[("subject", "ok"), ("subject_fail", "error")]).check;
     assert_eq!((old.settings.success_kw.as_str(), old.settings.failure_kw.as_str(), old.settings.filters.subject), ("ok", "error", true));
     assert!(old.badge.is_none() && old.state.run.is_none());
-    let row = texts(Table::Check, &GIVEN.into_iter().filter(|(name, _)| *name != "slug").collect::<Vec<_>>());
-    assert_eq!(check(&row, &options(), NOW).unwrap().check.settings.slug.as_str(), "backup");
+    let row = texts(SourceTable::Check, &GIVEN.into_iter().filter(|(name, _)| *name != "slug").collect::<Vec<_>>());
+    assert_eq!(convert_check(&row, &options(), NOW).unwrap().check.settings.slug.as_str(), "backup");
     assert_eq!(made(&[("slug", "")]).check.settings.slug.as_str(), "", "an empty slug was somebody's wish");
     let long = "x ".repeat(500);
     assert_eq!(made(&[("tags", &long)]).check.settings.tags.as_str(), long, "what is stored may be over a limit");
@@ -96,18 +100,18 @@ fn times_stay_and_those_in_the_future_become_now() {
         ("last_duration", "00:00:01.5"),
     ]);
     let state = read.check.state;
-    assert_eq!((state.last_ping, state.last_duration, read.is_changed), (Some(NOW.plus_secs(-3_600)), Some(1_500_000), false));
+    assert_eq!((state.last_ping, state.last_duration, read.has_adjusted_times), (Some(NOW.plus_secs(-3_600)), Some(1_500_000), false));
     assert_eq!((state.grace_start, state.run.map(|run| run.start)), (Some(NOW), Some(NOW.plus_secs(-1_800))));
     assert_eq!((state.n_pings, state.failures), (5, 0));
     let read = made(&[("status", "down"), ("last_ping", "2030-01-01 00:00:00")]);
-    assert_eq!((read.check.state.last_ping, read.is_changed, read.check.state.failures), (Some(NOW), true, 1));
+    assert_eq!((read.check.state.last_ping, read.has_adjusted_times, read.check.state.failures), (Some(NOW), true, 1));
 }
 
 #[test]
 fn a_check_is_meant_by_its_name_its_slug_or_its_uuid() {
     for (word, meant) in [("Backup", true), ("backup", true), (GIVEN[1].1, true), ("back", false), ("", false)] {
-        assert_eq!(is_meant(&given(&[]), word), Ok(meant), "{word}");
+        assert_eq!(matches_identifier(&given(&[]), word), Ok(meant), "{word}");
     }
-    assert_eq!(called(&given(&[("name", "")])), Ok("backup".into()));
-    assert_eq!(called(&given(&[("name", ""), ("slug", "")])), Ok(GIVEN[1].1.into()));
+    assert_eq!(display_name(&given(&[("name", "")])), Ok("backup".into()));
+    assert_eq!(display_name(&given(&[("name", ""), ("slug", "")])), Ok(GIVEN[1].1.into()));
 }

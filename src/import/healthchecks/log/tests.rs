@@ -1,21 +1,21 @@
 use super::super::super::tests::{NOW, options, row, texts};
 use super::*;
-use crate::import::rows::{Table, Value};
+use crate::import::source_row::{SourceTable, SourceValue};
 
-fn ping(n: i64, more: &[(&str, &str)]) -> Row {
+fn ping(n: i64, more: &[(&str, &str)]) -> SourceRow {
     let n = n.to_string();
     let given = [("id", "1"), ("n", n.as_str()), ("created", "2024-06-01 12:00:00"), ("scheme", "http")];
     // Of two columns of one name the first counts.
-    texts(Table::Ping, &[more, &given].concat())
+    texts(SourceTable::Ping, &[more, &given].concat())
 }
 
 /// Counts of pings and bodies, and the notes, after a check with so many pings and this limit took these.
-fn counted(n_pings: u64, limit: u32, rows: &[Row], options: &Options) -> serde_json::Value {
-    let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), n_pings, limit), Tally::default());
+fn counted(n_pings: u64, limit: u32, rows: &[SourceRow], options: &ImportOptions) -> serde_json::Value {
+    let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), n_pings, limit), ImportTally::default());
     for row in rows {
-        log.ping(row, options, NOW, &mut tally);
+        log.convert_ping(row, options, NOW, &mut tally);
     }
-    log.count(options.logs, &mut tally);
+    log.tally_pings(options.logs, &mut tally);
     tally.json()
 }
 
@@ -47,7 +47,7 @@ fn the_newest_pings_without_a_gap_come() {
 
 #[test]
 fn pings_are_read_whole() {
-    let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), 1, 100), Tally::default());
+    let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), 1, 100), ImportTally::default());
     let full = ping(
         1,
         &[
@@ -61,14 +61,27 @@ fn pings_are_read_whole() {
             ("rid", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"),
         ],
     );
-    let read = log.ping(&full, &options(), NOW, &mut tally).unwrap();
-    let origin =
-        Origin { scheme: Scheme::Https, method: Method::Put, remote_addr: Some("2001:db8::1".parse().unwrap()), ua: "curl".into() };
-    let at = Moment::from_secs(1_717_243_200);
+    let read = log.convert_ping(&full, &options(), NOW, &mut tally).unwrap();
+    let origin = PingOrigin {
+        scheme: PingScheme::Https,
+        method: PingMethod::Put,
+        remote_addr: Some("2001:db8::1".parse().unwrap()),
+        user_agent: "curl".into(),
+    };
+    let at = Timestamp::from_secs(1_717_243_200);
     let rid = Uuid::try_parse("6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f").ok();
     assert_eq!(
         read,
-        ImportedPing { check: Uuid::nil(), n: 1, at, kind: Kind::Fail, origin, rid, exit: Some(255), body: Bytes::from_static(b"hi") }
+        ImportedPing {
+            check: Uuid::nil(),
+            n: 1,
+            at,
+            kind: PingKind::Fail,
+            origin,
+            rid,
+            exit_status: Some(255),
+            body: Bytes::from_static(b"hi")
+        }
     );
 }
 
@@ -76,29 +89,29 @@ fn pings_are_read_whole() {
 #[test]
 fn odd_details_of_pings_are_kept_as_far_as_they_can_be_read() {
     let address = |text: &str| Some(text.parse::<IpAddr>().unwrap());
-    let none = || (Scheme::Http, None, Kind::Success);
+    let none = || (PingScheme::Http, None, PingKind::Success);
     for (column, value, wanted) in [
-        ("kind", "what", (Scheme::Http, None, Kind::Log)),
+        ("kind", "what", (PingScheme::Http, None, PingKind::Log)),
         ("scheme", "ftp", none()),
-        ("scheme", "https,http", (Scheme::Https, None, Kind::Success)),
+        ("scheme", "https,http", (PingScheme::Https, None, PingKind::Success)),
         ("scheme", "http, https", none()),
-        ("scheme", "HTTPS", (Scheme::Https, None, Kind::Success)),
-        ("scheme", "wss", (Scheme::Https, None, Kind::Success)),
+        ("scheme", "HTTPS", (PingScheme::Https, None, PingKind::Success)),
+        ("scheme", "wss", (PingScheme::Https, None, PingKind::Success)),
         ("remote_addr", "unknown", none()),
         ("remote_addr", "_hidden", none()),
-        ("remote_addr", "\"[2001:db8::1]:80\"", (Scheme::Http, address("2001:db8::1"), Kind::Success)),
-        ("remote_addr", "[2001:db8::1]", (Scheme::Http, address("2001:db8::1"), Kind::Success)),
-        ("remote_addr", "192.0.2.1:8080", (Scheme::Http, address("192.0.2.1"), Kind::Success)),
+        ("remote_addr", "\"[2001:db8::1]:80\"", (PingScheme::Http, address("2001:db8::1"), PingKind::Success)),
+        ("remote_addr", "[2001:db8::1]", (PingScheme::Http, address("2001:db8::1"), PingKind::Success)),
+        ("remote_addr", "192.0.2.1:8080", (PingScheme::Http, address("192.0.2.1"), PingKind::Success)),
         ("exitstatus", "256", none()),
         ("exitstatus", "x", none()),
         ("body_raw", "\\x6", none()),
         ("rid", "1", none()),
     ] {
-        let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), 1, 100), Tally::default());
-        let read = log.ping(&ping(1, &[(column, value)]), &options(), NOW, &mut tally).unwrap();
+        let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), 1, 100), ImportTally::default());
+        let read = log.convert_ping(&ping(1, &[(column, value)]), &options(), NOW, &mut tally).unwrap();
         assert_eq!((read.origin.scheme, read.origin.remote_addr, read.kind), wanted, "{column} {value}");
-        assert_eq!((read.exit, read.rid, read.body.len()), (None, None, 0));
-        log.count(Logs::All, &mut tally);
+        assert_eq!((read.exit_status, read.rid, read.body.len()), (None, None, 0));
+        log.tally_pings(PingLogSelection::All, &mut tally);
         let counts = tally.json();
         assert_eq!((counts["pings"]["carried"].as_u64(), counts["pings"]["changed"].as_u64()), (Some(1), Some(1)), "{column} {value}");
         assert_eq!(counts["pings"]["notes"].as_array().unwrap().len(), 1);
@@ -118,24 +131,24 @@ fn bodies_methods_and_times_that_are_not_kept_are_counted() {
     let counts = counted(4, 100, &rows, &options());
     assert_eq!((counts["pings"]["carried"].as_u64(), counts["pings"]["changed"].as_u64()), (Some(4), Some(2)));
     assert_eq!((counts["bodies"]["carried"].as_u64(), counts["bodies"]["dropped"].as_u64()), (Some(2), Some(1)));
-    let heads = counted(4, 100, &rows, &Options { logs: Logs::Heads, ..options() });
+    let heads = counted(4, 100, &rows, &ImportOptions { logs: PingLogSelection::WithoutBodies, ..options() });
     assert_eq!((heads["bodies"]["carried"].as_u64(), heads["bodies"]["dropped"].as_u64()), (Some(0), Some(3)));
-    let none = counted(4, 100, &rows, &Options { logs: Logs::None, ..options() });
+    let none = counted(4, 100, &rows, &ImportOptions { logs: PingLogSelection::None, ..options() });
     assert_eq!(none["pings"]["dropped"].as_u64(), Some(4));
 }
 
 #[test]
 fn the_newest_flip_says_when_the_status_changed_and_whether_that_was_told() {
     let flip = |id: i64, created: &str, is_told: bool, old: &str, new: &str| {
-        let text = |text: &str| Value::Text(text.into());
-        let processed = if is_told { text(created) } else { Value::Null };
+        let text = |text: &str| SourceValue::Text(text.into());
+        let processed = if is_told { text(created) } else { SourceValue::Null };
         let columns = ["id", "created", "processed", "old_status", "new_status", "reason"];
-        row(Table::Flip, &columns, vec![Value::Integer(id), text(created), processed, text(old), text(new), text("timeout")])
+        row(SourceTable::Flip, &columns, vec![SourceValue::Integer(id), text(created), processed, text(old), text(new), text("timeout")])
     };
-    let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), 1, 100), Tally::default());
+    let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), 1, 100), ImportTally::default());
     assert_eq!(log.last_flip(), None);
-    let at = |secs| Moment::from_secs(secs);
-    let last = |secs, from, is_told| LastFlip { at: at(secs), from, cause: Cause::Late, is_told };
+    let at = |secs| Timestamp::from_secs(secs);
+    let last = |secs, from, is_told| LastFlip { at: at(secs), from, cause: FlipCause::Late, is_notified: is_told };
     for (row, carried, last) in [
         (flip(1, "2024-05-31 23:59:59", true, "new", "up"), None, last(1_717_199_999, Status::New, true)),
         (flip(2, "2024-08-01 00:00:00", false, "up", "down"), Some(at(1_722_470_400)), last(1_722_470_400, Status::Up, false)),
@@ -144,15 +157,15 @@ fn the_newest_flip_says_when_the_status_changed_and_whether_that_was_told() {
         (flip(3, "2024-08-01 00:00:00", true, "up", "down"), Some(at(1_722_470_400)), last(1_722_470_400, Status::Down, true)),
         (flip(10, "2031-01-01 00:00:00", true, "up", "down"), Some(at(1_924_992_000)), last(1_722_470_400, Status::Up, true)),
     ] {
-        let read = log.flip(&row, NOW, &mut tally);
+        let read = log.convert_flip(&row, NOW, &mut tally);
         assert_eq!((read.as_ref().map(|flip| flip.flip.at), log.last_flip()), (carried, Some(last)));
-        assert!(read.is_none_or(|flip| flip.flip.cause == Cause::Late));
+        assert!(read.is_none_or(|flip| flip.flip.cause == FlipCause::Late));
     }
     let counts = tally.json();
     assert_eq!(
         (counts["flips"]["carried"].as_u64(), counts["flips"]["dropped"].as_u64(), counts["flips"]["changed"].as_u64()),
         (Some(4), Some(1), Some(1))
     );
-    assert_eq!(log.flip(&flip(5, "2024-08-01 00:00:00", true, "up", "gone"), NOW, &mut tally), None);
+    assert_eq!(log.convert_flip(&flip(5, "2024-08-01 00:00:00", true, "up", "gone"), NOW, &mut tally), None);
     assert_eq!(tally.json()["flips"]["dropped"].as_u64(), Some(2));
 }

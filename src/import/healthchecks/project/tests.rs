@@ -1,24 +1,28 @@
 use super::super::super::tests::{options, texts};
 use super::*;
 use crate::domain::user::PasswordHash;
-use crate::import::Chosen;
-use crate::import::rows::Table;
+use crate::import::ProjectSelection;
+use crate::import::source_row::SourceTable;
 
 const UUID: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 
-fn given(more: &[(&str, &str)]) -> Row {
-    texts(Table::Project, &[more, &[("id", "1"), ("code", UUID), ("name", "Home"), ("owner_id", "5"), ("badge_key", "bk-1")]].concat())
+fn given(more: &[(&str, &str)]) -> SourceRow {
+    texts(
+        SourceTable::Project,
+        &[more, &[("id", "1"), ("code", UUID), ("name", "Home"), ("owner_id", "5"), ("badge_key", "bk-1")]].concat(),
+    )
 }
 
-fn owners(limit: &str) -> Owners {
-    let user = texts(Table::User, &[("id", "5"), ("email", "ann@example.org")]);
-    let profile = texts(Table::Profile, &[("id", "1"), ("user_id", "5"), ("ping_log_limit", limit)]);
-    Owners::read(&[user], &[profile]).unwrap()
+fn owners(limit: &str) -> ProjectOwners {
+    let user = texts(SourceTable::User, &[("id", "5"), ("email", "ann@example.org")]);
+    let profile = texts(SourceTable::Profile, &[("id", "1"), ("user_id", "5"), ("ping_log_limit", limit)]);
+    ProjectOwners::from_rows(&[user], &[profile]).unwrap()
 }
 
-fn made(row: &Row, options: &Options, owners: &Owners, taken: &[&str]) -> Result<Option<ImportedProject>, Complaint> {
+fn made(row: &SourceRow, options: &ImportOptions, owners: &ProjectOwners, taken: &[&str]) -> Result<Option<ImportedProject>, RowError> {
     let taken = taken.iter().map(|name| (*name).to_owned()).collect();
-    Projects { options, owners, secret: None, proof: Proof::default(), taken, met: HashSet::new() }.project(row, &mut Tally::default())
+    ProjectConverter { options, owners, secret: None, secret_verdict: SecretVerdict::default(), used_names: taken, matched: HashSet::new() }
+        .convert_project(row, &mut ImportTally::default())
 }
 
 #[test]
@@ -40,8 +44,8 @@ fn a_project_gets_a_name_that_is_free() {
 
 #[test]
 fn what_is_wrong_with_a_project_is_said() {
-    let nobody = Owners::read(&[], &[]).unwrap();
-    let wrong = |more: &[(&str, &str)], owners: &Owners| made(&given(more), &options(), owners, &[]).unwrap_err().to_string();
+    let nobody = ProjectOwners::from_rows(&[], &[]).unwrap();
+    let wrong = |more: &[(&str, &str)], owners: &ProjectOwners| made(&given(more), &options(), owners, &[]).unwrap_err().to_string();
     assert_eq!(
         wrong(&[("name", "")], &nobody),
         format!("accounts_project 1: it has no name, and its owner is not there; say --project {UUID}=NAME")
@@ -50,25 +54,33 @@ fn what_is_wrong_with_a_project_is_said() {
     // What is odd beside that is left out.
     let odd = made(&given(&[("badge_key", "a/b"), ("api_key", "abc.xyz")]), &options(), &owners("-1"), &[]).unwrap().unwrap();
     assert_eq!((&*odd.badge_key, odd.keys.len(), odd.ping_log_limit), (UUID, 0, DEFAULT_PING_LOG_LIMIT));
-    let named = Options { projects: vec![Chosen { old: UUID.into(), new: ProjectName::parse("New").ok() }], ..options() };
+    let named = ImportOptions {
+        projects: vec![ProjectSelection { source_name: UUID.into(), new_name: ProjectName::parse("New").ok() }],
+        ..options()
+    };
     assert_eq!(made(&given(&[("name", "")]), &named, &nobody, &[]).unwrap().unwrap().name.as_str(), "New");
     assert_eq!(
-        made(&given(&[]), &Options { projects: vec![Chosen { old: "Other".into(), new: None }], ..options() }, &nobody, &[]),
+        made(
+            &given(&[]),
+            &ImportOptions { projects: vec![ProjectSelection { source_name: "Other".into(), new_name: None }], ..options() },
+            &nobody,
+            &[]
+        ),
         Ok(None)
     );
 }
 
 #[test]
 fn users_have_what_they_had() {
-    let mut tally = Tally::default();
+    let mut tally = ImportTally::default();
     let [one, two] = [1, 2].map(Uuid::from_u128);
     let grants = HashMap::from([(5, vec![(two, Membership::ReadOnly), (one, Membership::Member), (two, Membership::Member)])]);
     let mut read = |more: &[(&str, &str)]| {
-        user(
-            &texts(Table::User, &[more, &[("id", "5"), ("email", "Ann@example.org")]].concat()),
+        convert_user(
+            &texts(SourceTable::User, &[more, &[("id", "5"), ("email", "Ann@example.org")]].concat()),
             &grants,
             &mut BTreeSet::new(),
-            Moment::default(),
+            Timestamp::default(),
             &mut tally,
         )
         .unwrap()
@@ -87,9 +99,9 @@ fn users_have_what_they_had() {
     assert_eq!(read(&[("email", &"x".repeat(500))]), None);
     assert_eq!(tally.json()["users"]["dropped"], 2);
     let mut taken = BTreeSet::from(["ann@example.org".into()]);
-    let twin = texts(Table::User, &[("id", "6"), ("email", "ANN@example.org")]);
-    let mut tally = Tally::default();
-    assert_eq!(user(&twin, &grants, &mut taken, Moment::default(), &mut tally), Ok(None));
+    let twin = texts(SourceTable::User, &[("id", "6"), ("email", "ANN@example.org")]);
+    let mut tally = ImportTally::default();
+    assert_eq!(convert_user(&twin, &grants, &mut taken, Timestamp::default(), &mut tally), Ok(None));
     let note = tally.json()["users"]["notes"][0]["text"].clone();
     assert_eq!(note, "\"ANN@example.org\" stays behind: another user has this address but for upper and lower case");
     for (more, wanted) in [
@@ -100,6 +112,6 @@ fn users_have_what_they_had() {
         (&[("rw", "t")], Membership::Member),
         (&[], Membership::Member),
     ] {
-        assert_eq!(membership(&texts(Table::Member, &[more, &[("id", "1")]].concat())), Ok(wanted));
+        assert_eq!(read_membership(&texts(SourceTable::Member, &[more, &[("id", "1")]].concat())), Ok(wanted));
     }
 }

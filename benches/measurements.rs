@@ -1,0 +1,121 @@
+//! The rows of the table: what each of them does to a server, and what it found.
+
+mod alerts;
+mod backup;
+mod detection;
+mod disk;
+mod growth;
+mod imports;
+mod lists;
+mod memory;
+mod pings;
+mod sampler;
+mod setup;
+mod start;
+mod waiting;
+
+use std::fmt;
+
+use clap::ValueEnum;
+
+use crate::driver::Result;
+pub(crate) use setup::BenchSetup;
+
+/// What can be measured on its own.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Measurement {
+    /// Durable pings against a server that does nothing
+    Pings,
+    /// Pings with many checks against pings with few
+    Scale,
+    /// The list of 1,000 checks
+    List,
+    /// The latency of a ping at half the peak rate, and one fdatasync of this disk
+    Latency,
+    /// Resident memory
+    Memory,
+    /// Time to the first answer after a clean stop
+    Start,
+    /// Time to the first answer after SIGKILL under load
+    Kill,
+    /// Bytes written for each ping at peak, with full logs
+    Writes,
+    /// Size of the file while full logs turn over (20,000,000 pings, about 8 minutes; see --turnovers)
+    Turnovers,
+    /// How late 10,000 checks go down that are due in the same second, without channels and with one each (6 minutes)
+    Detection,
+    /// Time from a failure, and from a deadline, to the alert, and 10,000 alerts at once (3 minutes)
+    Alerts,
+    /// The latency of pings while backups are made of 1,100,000 pings
+    Backup,
+    /// Imports of 100,000 and of 1,000,000 pings, and the latency of other pings meanwhile (3 minutes)
+    Import,
+    /// Memory while 100,000 alerts wait for a channel that is dead, and how long they take once it is back (3 minutes)
+    Waiting,
+    /// Memory, disk and start at 1,000 to 1,000,000 checks, plotted in benches/growth.svg (2 minutes)
+    Growth,
+}
+
+impl Measurement {
+    /// Those that are measured when nobody asks for any.
+    pub(crate) const DEFAULT: [Self; 8] =
+        [Self::Pings, Self::Scale, Self::List, Self::Latency, Self::Memory, Self::Start, Self::Kill, Self::Writes];
+
+    /// Measures it.
+    pub(crate) fn measure(self, setup: &BenchSetup) -> Result<Vec<TableRow>> {
+        match self {
+            Self::Pings => pings::against_baseline(setup),
+            Self::Scale => pings::many_against_few(setup),
+            Self::List => lists::lists(setup),
+            Self::Latency => pings::latency(setup),
+            Self::Memory => memory::memory(setup),
+            Self::Start => start::after_stop(setup),
+            Self::Kill => start::after_kill(setup),
+            Self::Writes => disk::writes(setup),
+            Self::Turnovers => disk::turnovers(setup),
+            Self::Detection => detection::detection(setup),
+            Self::Alerts => alerts::alerts(setup),
+            Self::Backup => backup::backup(setup),
+            Self::Import => imports::imports(setup),
+            Self::Waiting => waiting::waiting(setup),
+            Self::Growth => growth::growth(setup),
+        }
+    }
+}
+
+/// One line of the table.
+pub(crate) struct TableRow {
+    /// What was measured.
+    pub(crate) what: String,
+    /// What it should be.
+    pub(crate) target: &'static str,
+    /// What it is.
+    pub(crate) measured: String,
+}
+
+impl TableRow {
+    fn new(what: impl fmt::Display, wanted: &'static str, measured: impl fmt::Display) -> Self {
+        Self { what: what.to_string(), target: wanted, measured: measured.to_string() }
+    }
+}
+
+/// The middle one, or the upper of the two in the middle; 0 of none.
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// A count with separators between thousands.
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let head = digits.len() % 3;
+    let groups = digits.as_bytes().split_at(head);
+    let groups = std::iter::once(groups.0).chain(groups.1.chunks(3)).filter(|group| !group.is_empty());
+    groups.map(String::from_utf8_lossy).collect::<Vec<_>>().join(",")
+}
+
+/// Bytes as megabytes (10^6).
+fn megabytes(bytes: f64) -> String {
+    format!("{:.1} MB", bytes / 1e6)
+}

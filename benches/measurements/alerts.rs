@@ -1,0 +1,210 @@
+//! How long it takes from a failure, or from a deadline, to the first byte of the alert at a receiver, and what many at once do.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::setup::BenchSetup;
+use super::{TableRow, thousands};
+use crate::driver::{LoadPlan, LoadResult, Request, Result, StopCondition};
+use crate::server_process::MeasuredServer;
+
+/// From a ping to the deadline, with the shortest period and the shortest grace time.
+const TO_DEADLINE: Duration = Duration::from_secs(60 + 60);
+const CHECK: &str = r#"{"name": "due-{n}", "slug": "due-{n}", "timeout": 60, "grace": 60}"#;
+/// Failures, and deadlines, one at a time.
+const SINGLE_ALERTS: u64 = 500;
+/// How far apart the pings are of the checks that come due.
+const ALERT_INTERVAL: Duration = Duration::from_millis(20);
+/// Pings of others meanwhile: of so many checks, so many a second.
+const PINGED_CHECKS: u64 = 10_000;
+const PINGS_PER_SECOND: u32 = 2000;
+const MEASURED: Duration = Duration::from_secs(3);
+/// When it is too late.
+const ALERT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// When the first byte of the alert about each check came.
+#[derive(Clone, Default)]
+pub(super) struct AlertReceiver(Arc<Mutex<HashMap<String, Instant>>>);
+
+/// What ten thousand failures at once came to.
+struct AlertBurst {
+    count: u64,
+    /// Until the last alert had come.
+    until_last: Duration,
+    /// Pings of others before and meanwhile.
+    pings_before: LoadResult,
+    pings_meanwhile: LoadResult,
+}
+
+/// The delays, and what pings notice of ten thousand alerts.
+pub(super) fn alerts(setup: &BenchSetup) -> Result<Vec<TableRow>> {
+    let subject = setup.start_filled_server(setup.scaled(PINGED_CHECKS), 1)?;
+    let came = AlertReceiver::default();
+    came.create_channel(&subject)?;
+    let failures = single_alert_delays(setup, &subject, &came)?;
+    let deadlines = deadline_delays(setup, &subject, &came)?;
+    let AlertBurst { count, until_last: all, pings_before: quiet, pings_meanwhile: meanwhile } = alert_burst(setup, &subject, &came)?;
+    let p99 = |run: &LoadResult| run.latency.value_at_quantile(0.99) as f64 / 1000.0;
+    let slower = format!("{:.2}× ({:.2} ms, otherwise {:.2} ms)", p99(&meanwhile) / p99(&quiet), p99(&meanwhile), p99(&quiet));
+    let at_once = format!("{} failures at once, one webhook", thousands(count as f64));
+    Ok(vec![
+        TableRow::new("fail ping to the first byte at a webhook", "p99 < 50 ms", delay_summary(failures)),
+        TableRow::new("deadline to the first byte at a webhook, 10,000 checks", "p50 < 90 ms, p99 < 250 ms", delay_summary(deadlines)),
+        TableRow::new(at_once, "all within 10 s", format!("{:.2} s", all.as_secs_f64())),
+        TableRow::new(format!("p99 of {PINGS_PER_SECOND} pings a second of others meanwhile"), "not slower than 2×", slower),
+    ])
+}
+
+fn delay_summary(mut delays: Vec<Duration>) -> String {
+    delays.sort_unstable();
+    let at = |percent: usize| {
+        let place = (delays.len() * percent / 100).min(delays.len().saturating_sub(1));
+        delays.get(place).copied().unwrap_or_default().as_secs_f64() * 1000.0
+    };
+    format!("p50 {:.1} ms, p99 {:.1} ms of {}", at(50), at(99), delays.len())
+}
+
+/// Fails one check after the other.
+fn single_alert_delays(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceiver) -> Result<Vec<Duration>> {
+    setup.bar.set_prefix("failures one by one");
+    let mut delays = Vec::new();
+    for number in 0..setup.scaled(SINGLE_ALERTS) {
+        let name = format!("one-{number}");
+        let begun = Instant::now();
+        ping(subject, &format!("{name}/fail?create=1"))?;
+        delays.push(came.arrival(&name)?.saturating_duration_since(begun));
+    }
+    Ok(delays)
+}
+
+/// Lets one check after the other come due; in the smoke test they are not waited for.
+fn deadline_delays(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceiver) -> Result<Vec<Duration>> {
+    let (count, endpoint) = (setup.scaled(SINGLE_ALERTS), &subject.endpoint);
+    let create = &Request::new(endpoint, "POST", "/api/v3/checks/", &[("X-Api-Key", &subject.api_key)], CHECK, count);
+    setup.bar.set_prefix("checks that come due");
+    setup.send(&LoadPlan { endpoint, request: create, connections: 4, threads: 1, rate: None, until: StopCondition::Count(count) })?;
+    let mut pinged = Vec::new();
+    for number in 0..count {
+        std::thread::sleep(ALERT_INTERVAL);
+        // The server's moment lies between this and the answer.
+        let begun = Instant::now();
+        let name = format!("due-{number:07}");
+        ping(subject, &name)?;
+        pinged.push((name, begun));
+    }
+    if setup.smoke {
+        return Ok(Vec::new());
+    }
+    let mut delays = Vec::new();
+    for (name, begun) in pinged {
+        let deadline = begun + TO_DEADLINE;
+        std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+        delays.push(came.arrival(&name)?.saturating_duration_since(deadline));
+    }
+    Ok(delays)
+}
+
+/// Lets many fail as fast as they can be told.
+fn alert_burst(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceiver) -> Result<AlertBurst> {
+    let (count, endpoint) = (setup.scaled(10_000), &subject.endpoint);
+    let others = |warm_up| {
+        let request = &Request::ping(endpoint, &subject.ping_key, setup.scaled(PINGED_CHECKS), false);
+        let until = StopCondition::Time { warm_up, measured: MEASURED };
+        setup.send(&LoadPlan { endpoint, request, connections: 16, threads: 1, rate: Some(PINGS_PER_SECOND), until })
+    };
+    setup.bar.set_prefix("pings while many alerts are sent");
+    let quiet = others(Duration::from_millis(500))?;
+    let before = came.locked().len();
+    let path = format!("/ping/{}/many-{{n}}/fail?create=1", subject.ping_key);
+    let fail = &Request::new(endpoint, "POST", &path, &[], "", count);
+    std::thread::scope(|scope| {
+        let pinging = scope.spawn(|| others(Duration::ZERO));
+        let begun = Instant::now();
+        setup.send(&LoadPlan { endpoint, request: fail, connections: 64, threads: 1, rate: None, until: StopCondition::Count(count) })?;
+        while came.locked().len() < before + usize::try_from(count)? {
+            if begun.elapsed() > ALERT_TIMEOUT {
+                return Err("not all alerts came".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let all = begun.elapsed();
+        Ok(AlertBurst { count, until_last: all, pings_before: quiet, pings_meanwhile: pinging.join().map_err(|_| "the pings panicked")?? })
+    })
+}
+
+/// Pings by slug; `rest` is what follows the key.
+fn ping(subject: &MeasuredServer, rest: &str) -> Result<()> {
+    let path = format!("/ping/{}/{rest}", subject.ping_key);
+    let answer = subject.endpoint.call("POST", &path, &[], "")?;
+    if matches!(answer.status, 200 | 201) { Ok(()) } else { Err(format!("a ping was answered {}", answer.status).into()) }
+}
+
+impl AlertReceiver {
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the alert about a check came.
+    fn arrival(&self, name: &str) -> Result<Instant> {
+        let begun = Instant::now();
+        while begun.elapsed() < ALERT_TIMEOUT {
+            if let Some(at) = self.locked().get(name) {
+                return Ok(*at);
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Err(format!("no alert about {name} came").into())
+    }
+
+    /// Makes a channel that is told here of every check.
+    pub(super) fn create_channel(&self, subject: &MeasuredServer) -> Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let url = format!("down-url=http://{}/", listener.local_addr()?);
+        self.listen(listener);
+        let words = ["channel", "create", "--project", "default", "--kind", "webhook", "--name", "hook", "--set", "every=on"];
+        subject.run(&[&words[..], &["--set", &url, "--set", "body=$NAME"]].concat()).map(drop)
+    }
+
+    /// Takes every alert that comes here.
+    pub(super) fn listen(&self, listener: TcpListener) {
+        let came = self.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let came = came.clone();
+                // It ends with its connection.
+                std::thread::spawn(move || drop(came.receive(stream)));
+            }
+        });
+    }
+
+    /// How many different ones have come.
+    pub(super) fn count(&self) -> usize {
+        self.locked().len()
+    }
+
+    fn receive(&self, mut stream: TcpStream) -> Result<()> {
+        stream.set_nodelay(true)?;
+        let mut reader = BufReader::new(stream.try_clone()?);
+        loop {
+            let (mut line, mut length) = (String::new(), 0);
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            let at = Instant::now();
+            while line != "\r\n" {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse()?;
+                }
+                line.clear();
+                reader.read_line(&mut line)?;
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body)?;
+            self.locked().entry(String::from_utf8(body)?).or_insert(at);
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")?;
+        }
+    }
+}

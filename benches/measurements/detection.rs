@@ -1,0 +1,171 @@
+//! How late checks go down that are all due in the same second, and what pings notice of it; without channels and with one for each check.
+
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::alerts::AlertReceiver;
+use super::setup::BenchSetup;
+use super::{TableRow, thousands};
+use crate::driver::{BenchError, LoadPlan, LoadResult, Request, Result, StopCondition};
+use crate::server_process::MeasuredServer;
+
+/// From a ping to the deadline, with the shortest period and the shortest grace time.
+const TO_DEADLINE: SignedDuration = SignedDuration::from_secs(60 + 60);
+const CHECK: &str = r#"{"name": "due-{n}", "slug": "due-{n}", "timeout": 60, "grace": 60}"#;
+/// One check of so many is watched.
+const WATCH_EVERY: usize = 100;
+/// How often they are looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// When it is too late.
+const DETECTION_TIMEOUT: Duration = Duration::from_secs(60);
+/// Checks that are pinged meanwhile, and how often a second.
+const PINGED_CHECKS: u64 = 1000;
+const PINGS_PER_SECOND: u32 = 2000;
+/// How long those pings are measured: from the first deadline on, and long before it.
+const MEASURED: Duration = Duration::from_secs(2);
+const QUIET_PERIOD: Duration = Duration::from_secs(10);
+
+/// A check that comes due.
+#[derive(Deserialize)]
+struct DueCheck {
+    slug: String,
+    uuid: String,
+    status: String,
+    /// Of a check that is stored as down, none.
+    next_ping: Option<String>,
+}
+
+/// A check that is watched, and its deadline.
+struct WatchedCheck {
+    uuid: String,
+    deadline: Timestamp,
+}
+
+/// The delay from each deadline to the moment at which the flip can be read.
+pub(super) fn detection(setup: &BenchSetup) -> Result<Vec<TableRow>> {
+    let mut lines = measured(setup, false)?;
+    lines.extend(measured(setup, true)?);
+    Ok(lines)
+}
+
+/// The same, where a webhook is told of every check or where nobody is.
+fn measured(setup: &BenchSetup, is_told: bool) -> Result<Vec<TableRow>> {
+    let checks = setup.scaled(10_000);
+    let subject = setup.start_filled_server(PINGED_CHECKS, 1)?;
+    if is_told {
+        AlertReceiver::default().create_channel(&subject)?;
+    }
+    make_due(setup, &subject, checks)?;
+    let watched = pick_watched(&subject)?;
+    let deadlines = || watched.iter().map(|check| check.deadline);
+    let (Some(first), Some(last)) = (deadlines().min(), deadlines().max()) else { return Err("no check is due".into()) };
+    let quiet = pings(setup, &subject, Duration::from_secs(1), QUIET_PERIOD)?;
+    let wait = Duration::try_from(Timestamp::now().duration_until(first))?;
+    let (delay, meanwhile) = std::thread::scope(|scope| {
+        let pinging = scope.spawn(|| pings(setup, &subject, wait, MEASURED));
+        let delay = longest_delay(&subject, watched.iter().collect(), wait);
+        Ok::<_, BenchError>((delay?, pinging.join().map_err(|_| "the pings panicked")??))
+    })?;
+    let down = due_checks(&subject)?.iter().filter(|check| check.status == "down" && check.next_ping.is_none()).count();
+    let within = last.duration_since(first).as_secs_f64();
+    let with = if is_told { " with a channel each" } else { "" };
+    let what = format!("flip on disk and readable after its deadline, {} checks{with} due within {within:.2} s", thousands(checks as f64));
+    let seen = format!("{:.2} s at the most of {} watched; {} are down", delay.as_secs_f64(), watched.len(), thousands(down as f64));
+    let at = |run: &LoadResult, quantile| run.latency.value_at_quantile(quantile) as f64 / 1000.0;
+    let slower = |quantile| {
+        let (meanwhile, quiet) = (at(&meanwhile, quantile), at(&quiet, quantile));
+        format!("{:.2}× ({meanwhile:.2} ms, otherwise {quiet:.2} ms)", meanwhile / quiet)
+    };
+    let pinged = format!("in those {} s{with}", MEASURED.as_secs());
+    Ok(vec![
+        TableRow::new(what, if is_told { "all within 0.2 s" } else { "all within 1 s" }, seen),
+        TableRow::new(format!("p50 of {PINGS_PER_SECOND} pings a second {pinged}"), "not slower than 2×", slower(0.5)),
+        TableRow::new(format!("p99 of {PINGS_PER_SECOND} pings a second {pinged}"), "not slower than 2×", slower(0.99)),
+    ])
+}
+
+/// Makes the checks and pings them all at once.
+fn make_due(setup: &BenchSetup, subject: &MeasuredServer, checks: u64) -> Result<()> {
+    let endpoint = &subject.endpoint;
+    let create = Request::new(endpoint, "POST", "/api/v3/checks/", &[("X-Api-Key", &subject.api_key)], CHECK, checks);
+    let ping = Request::new(endpoint, "POST", &format!("/ping/{}/due-{{n}}", subject.ping_key), &[], "", checks);
+    for (name, request) in [("checks that come due", &create), ("their pings", &ping)] {
+        setup.bar.set_prefix(name);
+        setup.send(&LoadPlan { endpoint, request, connections: 64, threads: 1, rate: None, until: StopCondition::Count(checks) })?;
+    }
+    Ok(())
+}
+
+/// The checks that come due.
+fn due_checks(subject: &MeasuredServer) -> Result<Vec<DueCheck>> {
+    #[derive(Deserialize)]
+    struct List {
+        checks: Vec<DueCheck>,
+    }
+    let List { mut checks } = get(subject, "/api/v3/checks/")?;
+    checks.retain(|check| check.slug.starts_with("due-"));
+    Ok(checks)
+}
+
+/// Some of them, with the deadline that follows from the exact moment of their one ping.
+fn pick_watched(subject: &MeasuredServer) -> Result<Vec<WatchedCheck>> {
+    #[derive(Deserialize)]
+    struct Log {
+        pings: Vec<Ping>,
+    }
+    #[derive(Deserialize)]
+    struct Ping {
+        date: String,
+    }
+    let due = due_checks(subject)?;
+    let some = due.into_iter().rev().step_by(WATCH_EVERY).map(|DueCheck { uuid, .. }| {
+        let Log { pings } = get(subject, &format!("/api/v3/checks/{uuid}/pings/"))?;
+        let pinged: Timestamp = pings.first().ok_or("a check was not pinged")?.date.parse()?;
+        Ok(WatchedCheck { uuid, deadline: pinged.checked_add(TO_DEADLINE)? })
+    });
+    some.collect()
+}
+
+/// What the API answers to a GET.
+fn get<T: DeserializeOwned>(subject: &MeasuredServer, path: &str) -> Result<T> {
+    let answer = subject.endpoint.call("GET", path, &[("X-Api-Key", &subject.api_key)], "")?;
+    if answer.status != 200 {
+        return Err(format!("GET {path} was answered {}: {}", answer.status, String::from_utf8_lossy(&answer.body)).into());
+    }
+    Ok(serde_json::from_slice(&answer.body)?)
+}
+
+/// Pings to other checks at a fixed rate.
+fn pings(setup: &BenchSetup, subject: &MeasuredServer, warm_up: Duration, measured: Duration) -> Result<LoadResult> {
+    let request = &Request::ping(&subject.endpoint, &subject.ping_key, PINGED_CHECKS, false);
+    let until = StopCondition::Time { warm_up, measured };
+    setup.bar.set_prefix("pings while checks come due");
+    setup.send(&LoadPlan { endpoint: &subject.endpoint, request, connections: 16, threads: 1, rate: Some(PINGS_PER_SECOND), until })
+}
+
+/// Waits, then looks at these checks until each has its flip; the longest delay of one.
+fn longest_delay(subject: &MeasuredServer, mut watched: Vec<&WatchedCheck>, wait: Duration) -> Result<SignedDuration> {
+    std::thread::sleep(wait);
+    let begun = Instant::now();
+    let mut longest = SignedDuration::ZERO;
+    while !watched.is_empty() {
+        if begun.elapsed() > DETECTION_TIMEOUT {
+            return Err(format!("{} of the watched checks did not go down", watched.len()).into());
+        }
+        let mut left = Vec::new();
+        for check in watched {
+            let flips: Vec<serde_json::Value> = get(subject, &format!("/api/v3/checks/{}/flips/", check.uuid))?;
+            if flips.is_empty() {
+                left.push(check);
+            } else {
+                longest = longest.max(Timestamp::now().duration_since(check.deadline));
+            }
+        }
+        watched = left;
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    Ok(longest)
+}

@@ -1,0 +1,125 @@
+//! The server that is measured: the release binary as a child process with a database of its own.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::driver::{Endpoint, Result};
+
+/// The root of the repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+/// Databases lie here unless another directory is asked for; a disk, where the system's directory for temporary files may be memory.
+const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
+/// How long a server may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// How often it is asked whether it has.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
+
+/// A server and the keys to it. It is killed, and its database removed, when this is dropped.
+pub(crate) struct MeasuredServer {
+    /// Its program.
+    pub(crate) binary: PathBuf,
+    /// Its database.
+    pub(crate) directory: TempDir,
+    /// Its process.
+    pub(crate) child: Child,
+    /// Where it answers.
+    pub(crate) endpoint: Endpoint,
+    /// A read-write key of the project `default`.
+    pub(crate) api_key: String,
+    /// A ping key of the same.
+    pub(crate) ping_key: String,
+}
+
+impl MeasuredServer {
+    /// A server on an empty database somewhere in `directory`: this one, or the one that is built.
+    pub(crate) fn start(directory: Option<&Path>, server: Option<&Path>) -> Result<Self> {
+        let directory = TempDir::with_prefix_in("bench-", directory.unwrap_or(Path::new(DIRECTORY)))?;
+        let endpoint = free_endpoint()?;
+        let binary = server.map_or_else(build_server, |server| Ok(server.to_owned()))?;
+        let child = serve(&binary, directory.path(), &endpoint)?;
+        let mut subject = Self { binary, directory, child, endpoint, api_key: String::new(), ping_key: String::new() };
+        wait_until_ready(&mut subject.child, &subject.endpoint, "/healthz")?;
+        // Pings make the checks. Without a limit that is said they make 10,000.
+        subject.run(&["project", "set", "default", "--check-limit", "10000000"])?;
+        subject.api_key = subject.run(&["key", "create", "--project", "default", "--access", "read-write"])?;
+        subject.ping_key = subject.run(&["key", "create", "--project", "default", "--access", "ping"])?;
+        Ok(subject)
+    }
+
+    /// Runs a command on its database, and gives what it prints.
+    pub(crate) fn run(&self, words: &[&str]) -> Result<String> {
+        let done = Command::new(&self.binary).args(words).arg("--data").arg(self.directory.path()).stdin(Stdio::null()).output()?;
+        if !done.status.success() {
+            return Err(format!("`overdue {}` failed: {}", words.join(" "), String::from_utf8_lossy(&done.stderr)).into());
+        }
+        Ok(String::from_utf8(done.stdout)?.trim().to_owned())
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        let pid = Pid::from_raw(i32::try_from(self.child.id())?).ok_or("a process without an id")?;
+        kill_process(pid, Signal::TERM)?;
+        let status = self.child.wait()?;
+        if status.success() { Ok(()) } else { Err(format!("`overdue serve` ended with {status} after SIGTERM").into()) }
+    }
+}
+
+impl Drop for MeasuredServer {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Builds the server as `cargo build --release` does, but in `target/bench`: what lies in `target/release` is for people to install.
+/// Where nothing is measured the binary of the tests will do.
+fn build_server() -> Result<PathBuf> {
+    let target = Path::new(DIRECTORY).parent().ok_or("no target directory")?;
+    let (target, profile) = if cfg!(debug_assertions) { (target.to_owned(), "debug") } else { (target.join("bench"), "release") };
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--locked", "--package", "overdue", "--bin", "overdue", "--target-dir"]).arg(&target).current_dir(ROOT);
+    if profile == "release" {
+        build.arg("--release");
+    }
+    let status = build.stdin(Stdio::null()).status()?;
+    if status.success() { Ok(target.join(profile).join("overdue")) } else { Err("the server cannot be built".into()) }
+}
+
+/// An address that nobody listens on.
+pub(crate) fn free_endpoint() -> Result<Endpoint> {
+    Ok(format!("http://{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?).parse()?)
+}
+
+/// Starts a server on this database.
+pub(crate) fn serve(binary: &Path, data: &Path, endpoint: &Endpoint) -> Result<Child> {
+    let mut serve = Command::new(binary);
+    serve.args(["serve", "--api-rate", "0", "--listen", &endpoint.address().to_string(), "--data"]).arg(data);
+    Ok(serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+}
+
+/// Returns when a GET of this path is answered 200.
+pub(crate) fn wait_until_ready(child: &mut Child, endpoint: &Endpoint, path: &str) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        if TcpStream::connect(endpoint.address()).is_ok() {
+            match endpoint.call("GET", path, &[], "")?.status {
+                200 => return Ok(()),
+                503 => {}
+                other => return Err(format!("a server that starts answered {other}").into()),
+            }
+        }
+        if let Some(status) = child.try_wait()? {
+            return Err(format!("the server ended with {status}").into());
+        }
+        if begun.elapsed() > START_TIMEOUT {
+            return Err("the server does not answer".into());
+        }
+        std::thread::park_timeout(POLL_INTERVAL);
+    }
+}

@@ -1,0 +1,199 @@
+//! Backups that the server makes by itself, one after each interval, of which it keeps the newest.
+
+use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use jiff::civil::DateTime;
+
+use super::{BackupError, BackupFile, lower_thread_priority, write_backup};
+use crate::domain::timestamp::Timestamp;
+use crate::engine::{Handle, ServerLocation, Throttle};
+
+/// How the time of a backup stands in its name, in UTC: names sort as they were made.
+const TIME_FORMAT: &str = "%Y%m%dT%H%M%SZ";
+/// What follows the time.
+const SUFFIX: &str = ".backup.zst";
+/// When the next attempt is made after one that failed, if the interval is not shorter.
+const RETRY_DELAY: Duration = Duration::from_secs(600);
+/// How long the clock is not looked at. It may be set.
+const CLOCK_POLL_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Where backups are made, how often, and how many are kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BackupSchedule {
+    /// The directory, which has to be there.
+    pub directory: PathBuf,
+    /// The time from one to the next.
+    pub interval: Duration,
+    /// The newest that are kept; at least one.
+    pub keep_newest: usize,
+}
+
+/// The thread that makes them. It ends soon after this is dropped.
+pub struct BackupScheduler {
+    _wake: Sender<()>,
+}
+
+impl BackupScheduler {
+    /// Starts it. The metrics have what comes of it.
+    ///
+    /// # Errors
+    /// When the system gives no thread. A directory that is not there is told with every attempt: it may be mounted later.
+    pub fn start(handle: Handle, intervals: BackupSchedule) -> io::Result<Self> {
+        let made = BackupFiles::list(&handle, &intervals.directory);
+        let mut newest = made.ok().and_then(|made| made.newest_time(handle.now()));
+        handle.metrics().enable_backups(newest);
+        let (wake, woken) = mpsc::channel();
+        let moved = wake.clone();
+        handle.clock().on_move(move || {
+            // Nobody waits any more once the server has stopped.
+            let _ = moved.send(());
+        });
+        std::thread::Builder::new().name("backups".into()).spawn(move || {
+            lower_thread_priority();
+            let mut not_before = Timestamp::default();
+            loop {
+                let now = handle.now();
+                let due = newest.filter(|at| !at.is_ahead_of(now)).map_or(now, |at| at.plus_micros(to_micros(intervals.interval)));
+                let wait = due.max(not_before).micros_since(now);
+                if wait > 0 {
+                    match woken.recv_timeout(CLOCK_POLL_INTERVAL.min(Duration::from_micros(wait.unsigned_abs()))) {
+                        Err(RecvTimeoutError::Disconnected) => return,
+                        Ok(()) | Err(RecvTimeoutError::Timeout) => continue,
+                    }
+                }
+                match run_attempt(|| create_backup(&handle, &intervals, now)) {
+                    Ok(()) => {
+                        newest = Some(now);
+                        handle.metrics().record_backup(now);
+                    }
+                    Err(error) => {
+                        not_before = now.plus_micros(to_micros(RETRY_DELAY.min(intervals.interval)));
+                        let reason = failure_reason(&error);
+                        tracing::error!("NO BACKUP could be made in {}: {reason}", intervals.directory.display());
+                        handle.metrics().record_backup_failure(now, reason);
+                    }
+                }
+            }
+        })?;
+        Ok(Self { _wake: wake })
+    }
+}
+
+/// Makes a backup. A panic ends this attempt alone: the next one is made in its time.
+fn run_attempt(make: impl FnOnce() -> Result<(), BackupError>) -> Result<(), BackupError> {
+    // What the panic leaves is a partial file, which the next attempt removes.
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or(Err(BackupError::Panicked))
+}
+
+fn to_micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Why no backup was made, and what to do where that is known.
+fn failure_reason(error: &BackupError) -> String {
+    match error {
+        BackupError::Io(io) if io.kind() == io::ErrorKind::ReadOnlyFilesystem => format!(
+            "{error}; a service of systemd writes only where its unit permits it: name the directory in ReadWritePaths= (systemctl edit overdue)"
+        ),
+        _ => error.to_string(),
+    }
+}
+
+/// Makes one and removes those that are too many.
+fn create_backup(handle: &Handle, intervals: &BackupSchedule, now: Timestamp) -> Result<(), BackupError> {
+    let files = BackupFiles::list(handle, &intervals.directory)?;
+    for partial in &files.partial {
+        // Of a server that was killed. This one makes one after the other.
+        fs::remove_file(partial)?;
+    }
+    let path = intervals.directory.join(format!("{}{}{SUFFIX}", files.prefix, format_time(now)));
+    let mut file = BackupFile::create(&path)?;
+    write_backup(handle, &mut file)?;
+    let (bytes, rows) = file.verify_and_keep(&mut Throttle::new(ServerLocation::InProcess(handle)))?;
+    tracing::info!("a backup of {rows} rows is in {}: {bytes} bytes", path.display());
+    for (_, old) in BackupFiles::list(handle, &intervals.directory)?.oldest_first(now).iter().rev().skip(intervals.keep_newest) {
+        fs::remove_file(old)?;
+    }
+    Ok(())
+}
+
+/// The files of this database in a directory; those of others are left alone.
+struct BackupFiles {
+    prefix: String,
+    finished: Vec<(Timestamp, PathBuf)>,
+    partial: Vec<PathBuf>,
+}
+
+impl BackupFiles {
+    fn list(handle: &Handle, directory: &Path) -> io::Result<Self> {
+        // It is drawn when a database is opened for the first time, and by a restore.
+        let instance = u32::from_be_bytes(handle.with_state(|state| state.instance_id.unwrap_or_default()));
+        let mut files = Self { prefix: format!("overdue-{instance:08x}-"), finished: Vec::new(), partial: Vec::new() };
+        for entry in fs::read_dir(directory)? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some(rest) = name.strip_prefix(&files.prefix) else { continue };
+            let whole = rest.strip_suffix(".partial");
+            match whole.unwrap_or(rest).strip_suffix(SUFFIX).and_then(parse_time) {
+                Some(_) if whole.is_some() => files.partial.push(path),
+                Some(at) => files.finished.push((at, path)),
+                None => {}
+            }
+        }
+        Ok(files)
+    }
+
+    /// The oldest first; those that a clock made that stood ahead count as older than all others.
+    fn oldest_first(mut self, now: Timestamp) -> Vec<(Timestamp, PathBuf)> {
+        self.finished.sort_by_key(|(at, _)| (!at.is_ahead_of(now), *at));
+        self.finished
+    }
+
+    fn newest_time(self, now: Timestamp) -> Option<Timestamp> {
+        self.oldest_first(now).pop().map(|(at, _)| at).filter(|at| !at.is_ahead_of(now))
+    }
+}
+
+fn format_time(at: Timestamp) -> String {
+    // A clock can show what no date is.
+    jiff::Timestamp::from_second(at.secs()).unwrap_or_default().strftime(TIME_FORMAT).to_string()
+}
+
+fn parse_time(text: &str) -> Option<Timestamp> {
+    let time = DateTime::strptime(TIME_FORMAT, text).ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(Timestamp::from_secs(time.timestamp().as_second()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_only_file_system_is_explained() {
+        assert!(failure_reason(&io::Error::from(io::ErrorKind::ReadOnlyFilesystem).into()).contains("ReadWritePaths="));
+        assert!(!failure_reason(&io::Error::from(io::ErrorKind::StorageFull).into()).contains("ReadWritePaths="));
+    }
+
+    #[test]
+    fn a_panic_fails_one_attempt_and_ends_no_thread() {
+        let failed = run_attempt(|| panic!("on purpose"));
+        assert!(matches!(failed, Err(BackupError::Panicked)), "{failed:?}");
+        assert!(run_attempt(|| Ok(())).is_ok());
+    }
+
+    #[test]
+    fn times_in_names_are_read_as_they_were_written() {
+        for secs in [0, 1_800_000_000, 1_799_999_999] {
+            assert_eq!(parse_time(&format_time(Timestamp::from_secs(secs))), Some(Timestamp::from_secs(secs)));
+        }
+        assert_eq!(format_time(Timestamp::from_secs(1_800_000_000)), "20270115T080000Z");
+        for text in ["", "20270115", "20270115T080000", "20271315T080000Z", "20270115T080000Zx"] {
+            assert_eq!(parse_time(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Text as chats show it unchanged, each by what it reads: not every backslash is an escape there.
+
+use super::dialect::WORD_JOINER;
+use super::url;
+
+/// The URLs of which a chat makes links.
+#[derive(Clone, Copy)]
+enum Links {
+    /// Those after any character that is no letter or digit, and some after these.
+    Everywhere,
+    /// Those after a blank or one of these characters, and no others.
+    After(&'static str),
+}
+
+impl Links {
+    /// True if a link is made of every URL after this character.
+    fn begin_after(self, c: char) -> bool {
+        match self {
+            Self::Everywhere => !c.is_ascii_alphanumeric(),
+            Self::After(characters) => c.is_whitespace() || characters.contains(c),
+        }
+    }
+
+    /// Bytes of the scheme with its colon that a text begins with, if a link may be made of what follows; 0: none.
+    fn scheme_length(self, before: char, text: &str) -> usize {
+        let length = url::scheme_length(text);
+        if matches!(self, Self::Everywhere) || self.begin_after(before) { length } else { 0 }
+    }
+}
+
+/// A character of a text and what stands around it.
+struct Position<'a> {
+    c: char,
+    before: char,
+    after: &'a str,
+    /// Whether only blanks and the digits of a numbered list stand between the beginning of its line and it.
+    leads: bool,
+}
+
+/// How a character is written so that it shows as it is.
+enum Written {
+    AsItIs,
+    AfterBackslash,
+    AfterJoiner,
+    BeforeJoiner,
+    As(&'static str),
+}
+
+/// A text in which each character is written as `write` has it, and a URL as `show` has it. What is not written as it is would become a part
+/// of the URL in front of it, so a blank divides the two; and it would become a part of what only looks like a URL, so that no link is to be
+/// made of that.
+fn escaped(text: &str, links: Links, show: impl Fn(&str) -> String, write: impl Fn(&Position<'_>) -> Written) -> String {
+    let mut escaped = String::with_capacity(text.len() + text.len() / 8);
+    let (mut leads, mut before, mut is_after_url) = (true, '\n', false);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if let Some(found) = url::at_start(rest).filter(|_| links.begin_after(before)) {
+            escaped.push_str(&show(found));
+            rest = rest.get(found.len()..).unwrap_or_default();
+            (leads, before, is_after_url) = (false, found.chars().next_back().unwrap_or(before), true);
+            continue;
+        }
+        if let Some((scheme, after)) = rest.split_at_checked(links.scheme_length(before, rest)).filter(|(scheme, _)| !scheme.is_empty()) {
+            escaped.push_str(scheme);
+            escaped.push(WORD_JOINER);
+            (rest, leads, before) = (after, false, ':');
+            continue;
+        }
+        let after = rest.get(c.len_utf8()..).unwrap_or_default();
+        let written = write(&Position { c, before, after, leads });
+        if is_after_url && !matches!(written, Written::AsItIs | Written::As(_)) {
+            escaped.push(' ');
+            is_after_url = false;
+        }
+        match written {
+            Written::AsItIs => escaped.push(c),
+            Written::AfterBackslash => escaped.extend(['\\', c]),
+            Written::AfterJoiner => escaped.extend([WORD_JOINER, c]),
+            Written::BeforeJoiner => escaped.extend([c, WORD_JOINER]),
+            Written::As(other) => escaped.push_str(other),
+        }
+        leads = c == '\n' || (leads && (c == ' ' || c.is_ascii_digit()));
+        is_after_url &= !c.is_whitespace();
+        (before, rest) = (c, after);
+    }
+    escaped
+}
+
+/// CommonMark, as GitHub, Trello, Gotify, ntfy, Teams and the targets of Apprise read it. Some of them make links of URLs and some do not.
+pub(super) fn markdown(text: &str) -> String {
+    let show = |url: &str| url::without_marks(&url::without_mentions(url));
+    escaped(text, Links::Everywhere, show, |at| match at.c {
+        // Two blanks make a line end one that counts.
+        '\n' => Written::As("  \n"),
+        '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
+        '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '&' | '#' => Written::AfterBackslash,
+        '+' | '-' | '=' | '.' | ')' if at.leads => Written::AfterBackslash,
+        _ => Written::AsItIs,
+    })
+}
+
+/// Discord: a backslash before any punctuation. Mentions are off by `allowed_mentions`.
+pub(super) fn escape_discord(text: &str) -> String {
+    escaped(text, Links::Everywhere, str::to_owned, |at| match at.c {
+        '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '#' => Written::AfterBackslash,
+        '+' | '-' | '.' if at.leads => Written::AfterBackslash,
+        _ => Written::AsItIs,
+    })
+}
+
+/// Mattermost: a backslash before some marks; two of them are one unless a letter or digit follows. `\&` and `\<` show their backslash.
+/// Links and mentions in the form of Slack (`<http://…|text>`, `<!channel>`) are read as well.
+pub(super) fn escape_mattermost(text: &str) -> String {
+    escaped(text, Links::Everywhere, url::without_mentions, |at| match at.c {
+        '`' | '*' | '_' | '[' | ']' | '~' | '|' | '#' | '>' => Written::AfterBackslash,
+        '+' | '-' | '.' | ')' if at.leads => Written::AfterBackslash,
+        '\\' if !at.after.starts_with(|c: char| c.is_ascii_alphanumeric()) => Written::AfterBackslash,
+        '=' if at.leads => Written::AfterJoiner,
+        '&' if is_entity(at.after) => Written::As("&amp;"),
+        '<' if at.after.starts_with(|c: char| c.is_ascii_alphabetic() || "!@#/".contains(c)) => Written::BeforeJoiner,
+        '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
+        _ => Written::AsItIs,
+    })
+}
+
+/// True if an `&` before this text would begin an entity of HTML.
+fn is_entity(after: &str) -> bool {
+    let name = after.strip_prefix('#').unwrap_or(after);
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len());
+    end > 0 && name.get(end..).is_some_and(|rest| rest.starts_with(';'))
+}
+
+/// Rocket.Chat: a backslash before six marks alone. What it would read otherwise is divided by a character that shows nothing. It makes a
+/// link only of a URL whose host has a dot, or is `localhost`.
+pub(super) fn escape_rocket_chat(text: &str) -> String {
+    const MARKS: [char; 5] = ['*', '_', '~', '`', '#'];
+    let show = |url: &str| {
+        let shown = url::without_mentions(url);
+        if url::has_domain(url) { shown } else { MARKS.into_iter().fold(shown, |shown, mark| shown.replace(mark, &format!("\\{mark}"))) }
+    };
+    escaped(text, Links::After("(["), show, |at| match at.c {
+        c if MARKS.contains(&c) => Written::AfterBackslash,
+        '.' if at.leads && at.before.is_ascii_digit() => Written::AfterBackslash,
+        '-' | '+' | '>' if at.leads => Written::AfterJoiner,
+        '(' if at.before == ']' => Written::AfterJoiner,
+        '|' | '$' if at.before == at.c => Written::AfterJoiner,
+        '<' => Written::BeforeJoiner,
+        '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
+        _ => Written::AsItIs,
+    })
+}
+
+/// Slack, where it reads no marks: three characters are written as entities, and nobody is called.
+pub(super) fn slack(text: &str) -> String {
+    let mut written = String::with_capacity(text.len() + text.len() / 8);
+    let (mut before, mut rest) = (' ', text);
+    while let Some(c) = rest.chars().next() {
+        let found = url::at_start(rest).filter(|_| !before.is_alphanumeric());
+        let length = found.map_or(c.len_utf8(), str::len);
+        match found {
+            Some(found) => written.push_str(&url::without_mentions(found).replace('&', "&amp;")),
+            None if c == '&' => written.push_str("&amp;"),
+            None if c == '<' => written.push_str("&lt;"),
+            None if c == '>' => written.push_str("&gt;"),
+            None if c == '@' && !before.is_alphanumeric() => written.extend([c, WORD_JOINER]),
+            None => written.push(c),
+        }
+        before = found.and_then(|found| found.chars().next_back()).unwrap_or(c);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    written
+}
+
+/// Text that is shown as it is but could call people.
+pub fn disarm_mentions(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut before = ' ';
+    for c in text.chars() {
+        written.push(c);
+        if c == '@' && !before.is_alphanumeric() {
+            written.push(WORD_JOINER);
+        }
+        before = c;
+    }
+    written
+}
+
+/// Zulip, which knows no escapes: words with what it would read as marks stand in spans of code, those in a row in one.
+pub(super) fn escape_zulip(text: &str) -> String {
+    text.split('\n').map(escape_zulip_line).collect::<Vec<_>>().join("\n")
+}
+
+fn escape_zulip_line(line: &str) -> String {
+    let first = line.split(' ').position(|word| !word.is_empty());
+    // These are marks at the beginning of a line alone.
+    let begins = |place: usize, word: &str| Some(place) == first && word.starts_with(['#', '>']);
+    let words: Vec<_> = line.split(' ').enumerate().map(|(place, word)| (word, begins(place, word) || has_zulip_markup(word))).collect();
+    let spans = words.chunk_by(|(_, one), (_, next)| one == next).map(|span| {
+        let text = span.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(" ");
+        if span.first().is_some_and(|(_, is_mark)| *is_mark) { code_span(&text) } else { text }
+    });
+    spans.collect::<Vec<_>>().join(" ")
+}
+
+/// True if a word has what could begin or end a mark of Zulip.
+fn has_zulip_markup(word: &str) -> bool {
+    if is_link_of_zulip(word) {
+        return false;
+    }
+    let is_emoji =
+        || word.split(':').skip(1).any(|name| name.starts_with(|c: char| c.is_ascii_alphabetic())) && word.matches(':').count() > 1;
+    let has_entity = || word.split('&').skip(1).any(is_entity);
+    word.contains(['*', '`', '[', ']', '|', '<'])
+        || word.contains("~~")
+        || word.contains("$$")
+        || word.starts_with('!')
+        || has_entity()
+        || is_emoji()
+}
+
+/// True if Zulip makes a link of a word before it looks for most marks: of a URL with a path, or without anything after its host, between
+/// marks of punctuation. The marks that it looks for earlier are not in it.
+fn is_link_of_zulip(word: &str) -> bool {
+    const EARLIER: [&str; 5] = ["***", "@*", "@_", "#*", "$$"];
+    let begin = word.trim_start_matches(['(', '\'', '"', ',', ':']);
+    let Some(found) = url::at_start(begin) else { return false };
+    let after_scheme = found.splitn(3, '/').nth(2).unwrap_or_default();
+    let has_path_first = !after_scheme.split('/').next().unwrap_or_default().contains(['?', '#']);
+    let is_end = |after: &str| after.chars().all(|c| "!:;?),.'\"".contains(c));
+    has_path_first && begin.get(found.len()..).is_some_and(is_end) && !EARLIER.into_iter().any(|mark| found.contains(mark))
+}
+
+/// A span of code with more backticks around it than stand in it.
+fn code_span(text: &str) -> String {
+    let marks = "`".repeat(super::dialect::longest_backtick_run(text) + 1);
+    let blank = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{marks}{blank}{text}{blank}{marks}")
+}
+
+/// Lines for a block between three backticks, where a longer fence is unknown: no three of them stand together, and none ends a line.
+pub(super) fn escape_code_block(text: &str) -> String {
+    let mut block = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        block.push(c);
+        if c == '`' && rest.peek().is_none_or(|next| matches!(next, '`' | '\n')) {
+            block.push(WORD_JOINER);
+        }
+    }
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands in a text, and what is written so that each chat shows just that.
+    #[test]
+    fn each_chat_shows_what_was_written() {
+        const J: &str = "\u{2060}";
+        for (text, discord_, mattermost_, rocket_chat_, zulip_) in [
+            ("R&D ~x a~b", "R&D \\~x a\\~b".to_owned(), "R&D \\~x a\\~b".to_owned(), "R&D \\~x a\\~b".to_owned(), "R&D ~x a~b".to_owned()),
+            ("a &lt; b", "a &lt; b".into(), "a &amp;lt; b".into(), "a &lt; b".into(), "a `&lt;` b".into()),
+            ("db_main", "db\\_main".into(), "db\\_main".into(), "db\\_main".into(), "db_main".into()),
+            ("*n* x", "\\*n\\* x".into(), "\\*n\\* x".into(), "\\*n\\* x".into(), "`*n*` x".into()),
+            (
+                "“*/7 3-5 */2 * 1-5”, 1 minute",
+                "“\\*/7 3-5 \\*/2 \\* 1-5”, 1 minute".into(),
+                "“\\*/7 3-5 \\*/2 \\* 1-5”, 1 minute".into(),
+                "“\\*/7 3-5 \\*/2 \\* 1-5”, 1 minute".into(),
+                "`“*/7` 3-5 `*/2 *` 1-5”, 1 minute".into(),
+            ),
+            (
+                "[x](http://evil)",
+                "\\[x\\](http://evil)".into(),
+                "\\[x\\](http://evil)".into(),
+                format!("[x]{J}(http://evil)"),
+                "`[x](http://evil)`".into(),
+            ),
+            (
+                "<http://evil|x>",
+                "\\<http://evil \\|x\\>".into(),
+                format!("<{J}http://evil \\|x\\>"),
+                format!("<{J}http://evil|x>"),
+                "`<http://evil|x>`".into(),
+            ),
+            ("<!channel>", "\\<!channel\\>".into(), format!("<{J}!channel\\>"), format!("<{J}!channel>"), "`<!channel>`".into()),
+            ("a\\b \\* ", "a\\\\b \\\\\\* ".into(), "a\\b \\\\\\* ".into(), "a\\b \\\\* ".into(), "a\\b `\\*` ".into()),
+            (
+                "@all a@b @**all**",
+                "@all a@b @\\*\\*all\\*\\*".into(),
+                format!("@{J}all a@b @{J}\\*\\*all\\*\\*"),
+                format!("@{J}all a@b @{J}\\*\\*all\\*\\*"),
+                "@all a@b `@**all**`".into(),
+            ),
+            (
+                "# a\n> b\n- c\n1. d",
+                "\\# a\n\\> b\n\\- c\n1\\. d".into(),
+                "\\# a\n\\> b\n\\- c\n1\\. d".into(),
+                format!("\\# a\n{J}> b\n{J}- c\n1\\. d"),
+                "`#` a\n`>` b\n- c\n1. d".into(),
+            ),
+            ("a `b` ``", "a \\`b\\` \\`\\`".into(), "a \\`b\\` \\`\\`".into(), "a \\`b\\` \\`\\`".into(), "a ``` `b` `` ```".into()),
+            (
+                "||x|| $$y$$ ~~z~~",
+                "\\|\\|x\\|\\| $$y$$ \\~\\~z\\~\\~".into(),
+                "\\|\\|x\\|\\| $$y$$ \\~\\~z\\~\\~".into(),
+                format!("|{J}|x|{J}| ${J}$y${J}$ \\~\\~z\\~\\~"),
+                "`||x|| $$y$$ ~~z~~`".into(),
+            ),
+            (
+                "at 03:30:15 :tada: x",
+                "at 03:30:15 :tada: x".into(),
+                "at 03:30:15 :tada: x".into(),
+                "at 03:30:15 :tada: x".into(),
+                "at 03:30:15 `:tada:` x".into(),
+            ),
+        ] {
+            assert_eq!(escape_discord(text), discord_, "Discord: {text}");
+            assert_eq!(escape_mattermost(text), mattermost_, "Mattermost: {text}");
+            assert_eq!(escape_rocket_chat(text), rocket_chat_, "Rocket.Chat: {text}");
+            assert_eq!(escape_zulip(text), zulip_, "Zulip: {text}");
+        }
+    }
+
+    #[test]
+    fn no_line_ends_a_block_of_three_backticks() {
+        for text in ["a\n```\n# b", "`````", "x`\ny``", "ssh root@host `date`"] {
+            let block = escape_code_block(text);
+            assert!(!block.contains("``") && !block.ends_with('`') && !block.contains("`\n"), "{block:?}");
+            assert_eq!(block.replace(WORD_JOINER, ""), text);
+        }
+    }
+}

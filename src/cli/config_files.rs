@@ -1,0 +1,359 @@
+//! `overdue export`, `overdue diff`, `overdue apply` and `overdue schema`: configuration as files.
+
+use std::error::Error;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, ValueEnum};
+
+use super::common_args::JsonFlag;
+use super::config_diff::{self, DiffTense};
+use super::data_directory::assume_owner;
+use super::{CliError, table, user};
+use crate::admin::declared::{ChangeRow, ConflictRow};
+use crate::admin::{self, AdminReply, AdminRequest};
+use crate::declare::{self, ConfigLoadError, ConfigProblem, LoadedConfig, SecretResolver};
+use crate::serve::DeclaredFiles;
+use crate::store::owner::AssumedOwner;
+
+/// What is deleted at most unless a number is given.
+const DEFAULT_PRUNE_LIMIT: &str = "10";
+/// The exit status of `diff` when there is something to do.
+const EXIT_CHANGES_PENDING: u8 = 3;
+
+/// How what there is is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ExportFormat {
+    /// For people; what `apply` reads
+    Toml,
+    /// The same for programs
+    Json,
+    /// Everything as it is, as lines of JSON for another server: keys, users, statuses and secrets too
+    Jsonl,
+}
+
+/// Which logs are written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ExportedLogs {
+    All,
+    None,
+}
+
+#[derive(Args)]
+pub(super) struct ExportArgs {
+    /// File to write, for its owner alone; `-` for standard output
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+
+    /// Name or UUID of the project to write [default: all, and users]
+    #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
+    project: Option<String>,
+
+    /// In which form [default: that of the ending of FILE, .toml, .json or .jsonl, else toml]
+    #[arg(long, env = "OVERDUE_FORMAT", value_enum)]
+    format: Option<ExportFormat>,
+
+    /// Write secrets in the clear, in place of names of variables
+    #[arg(long, env = "OVERDUE_SECRETS", value_parser = FalseyValueParser::new())]
+    secrets: bool,
+
+    /// Write logs too, pings with their bodies and flips, which jsonl alone can hold; none: no logs
+    #[arg(long, env = "OVERDUE_LOGS", value_enum, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "all")]
+    logs: ExportedLogs,
+}
+
+impl ExportFormat {
+    /// Returns the format that a file name ends with.
+    fn from_file_name(file: &Path) -> Option<Self> {
+        Self::from_str(file.extension()?.to_str()?, true).ok()
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Toml => "toml",
+            Self::Json => "json",
+            Self::Jsonl => "jsonl",
+        }
+    }
+}
+
+impl ExportArgs {
+    /// Returns the format that is given, or that of the file's name. They have to agree.
+    fn format(&self) -> Result<ExportFormat, CliError> {
+        match (self.format, ExportFormat::from_file_name(&self.file)) {
+            (Some(given), Some(of_name)) if given != of_name => Err(CliError::usage(format!(
+                "{} ends with .{}, and --format says {}: rename the file, or leave --format out",
+                self.file.display(),
+                of_name.name(),
+                given.name(),
+            ))),
+            (given, of_name) => Ok(given.or(of_name).unwrap_or(ExportFormat::Toml)),
+        }
+    }
+
+    pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
+        let to_stdout = self.file.as_os_str() == "-";
+        let format = self.format()?;
+        if self.has_logs() && format != ExportFormat::Jsonl {
+            return Err(CliError::usage("logs are written in the form jsonl alone: give --format jsonl, or a FILE that ends with .jsonl"));
+        }
+        // There are always secrets in all that there is.
+        let has_secrets = self.secrets || format == ExportFormat::Jsonl;
+        if has_secrets && to_stdout && io::stdout().is_terminal() {
+            return Err(CliError::usage("secrets are not for a terminal: give a file, which is made for its owner alone"));
+        }
+        if format == ExportFormat::Jsonl {
+            return self.write_jsonl(data, to_stdout);
+        }
+        let AdminReply::Objects(objects) =
+            super::send_request(data, AdminRequest::Export { project: self.project.clone(), secrets: self.secrets }, None)?
+        else {
+            return Err(CliError::other("the server answered something else than what there is"));
+        };
+        let text = match format {
+            ExportFormat::Toml => declare::to_toml(&objects, declare::HEADER_COMMENTS),
+            ExportFormat::Json | ExportFormat::Jsonl => {
+                for comment in objects.iter().flat_map(|object| &object.comments) {
+                    let _ = writeln!(io::stderr(), "overdue: {}", table::sanitize(comment));
+                }
+                serde_json::to_string_pretty(&declare::to_json(&objects)).map_err(CliError::other)? + "\n"
+            }
+        };
+        if to_stdout {
+            let mut out = io::stdout().lock();
+            return out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::output_failed);
+        }
+        write_private_file(&self.file, |file| Ok(file.write_all(text.as_bytes())?)).map_err(|error| self.write_failed(&*error))
+    }
+
+    /// Writes everything as it comes.
+    fn write_jsonl(&self, data: &Path, to_stdout: bool) -> Result<(), CliError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
+        let project = self.project.clone();
+        if to_stdout {
+            let _owner = assume_owner(data)?;
+            let written = runtime.block_on(admin::receive_export(data, project, self.has_logs(), io::stdout().lock()));
+            return written.map_err(CliError::other);
+        }
+        let write = |file: &mut File| {
+            let _owner = AssumedOwner::assume(data)?;
+            Ok(runtime.block_on(admin::receive_export(data, project, self.has_logs(), file))?)
+        };
+        write_private_file(&self.file, write).map_err(|error| self.write_failed(&*error))
+    }
+
+    fn has_logs(&self) -> bool {
+        self.logs == ExportedLogs::All
+    }
+
+    fn write_failed(&self, error: &dyn Error) -> CliError {
+        CliError::other(format!("cannot write {}: {error}", self.file.display()))
+    }
+}
+
+/// Writes a file that only its owner can read, whoever could read the one that is there. That one stays until the new one is whole. What is
+/// no file, such as a pipe, is written into.
+fn write_private_file(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return write(&mut OpenOptions::new().write(true).open(path)?);
+    }
+    // A link stays, and leads to the new file.
+    replace_private_file(&fs::canonicalize(path).unwrap_or_else(|_| path.into()), write)
+}
+
+/// The same; a link is replaced, too.
+pub(super) fn replace_private_file(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
+    let mut partial = path.to_owned().into_os_string();
+    partial.push(".partial");
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            let left = partial.display();
+            io::Error::other(format!("{left} is there: it is being written now, or was left behind; remove it then"))
+        }
+        _ => error,
+    })?;
+    let written = write(&mut file).and_then(|()| Ok(file.sync_all().and_then(|()| fs::rename(&partial, path))?));
+    if written.is_err() {
+        // What is left of it would be in the way of the next one.
+        let _ = fs::remove_file(&partial);
+    }
+    written
+}
+
+#[derive(Args)]
+pub(super) struct ConfigFilesArgs {
+    /// Files or directories (*.toml) that declare what there is to be, as one; `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Delete what the source of the files made and no longer names, at most 10 objects unless a number is given
+    #[arg(long, env = "OVERDUE_PRUNE", value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_PRUNE_LIMIT)]
+    prune: Option<usize>,
+
+    /// Change also what nobody's file made, and own it from then on
+    #[arg(long, env = "OVERDUE_ADOPT", value_parser = FalseyValueParser::new())]
+    adopt: bool,
+
+    #[command(flatten)]
+    json: JsonFlag,
+}
+
+#[derive(Args)]
+pub(super) struct ApplyArgs {
+    #[command(flatten)]
+    files: ConfigFilesArgs,
+
+    /// Only read the files and say what is wrong in them: no database is needed
+    #[arg(long, visible_alias = "check", env = "OVERDUE_CHECK_ONLY", value_parser = FalseyValueParser::new())]
+    check_only: bool,
+}
+
+/// The flags of a server that makes what files declare so.
+#[derive(Args)]
+#[command(next_help_heading = "Configuration as files")]
+pub(super) struct ConfigFileFlags {
+    /// Files or directories that declare what there is to be: applied before requests are taken, and again at SIGHUP; may be given several times, with commas in the variable
+    #[arg(long, env = "OVERDUE_APPLY", value_name = "FILE", value_delimiter = ',')]
+    apply: Vec<PathBuf>,
+
+    /// Delete what the source of these files made and no longer names, at most 10 objects unless a number is given
+    #[arg(long, env = "OVERDUE_APPLY_PRUNE", value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_PRUNE_LIMIT, requires = "apply")]
+    apply_prune: Option<usize>,
+}
+
+impl ConfigFileFlags {
+    pub(super) fn applied_config(self) -> Option<DeclaredFiles> {
+        (!self.apply.is_empty()).then_some(DeclaredFiles { files: self.apply, prune: self.apply_prune })
+    }
+}
+
+/// Reads the files, and warns of what is careless in them.
+fn prepare_files(files: &[PathBuf]) -> Result<LoadedConfig, CliError> {
+    let prepared =
+        declare::load_config(files, &SecretResolver { read_variable: &|name| std::env::var(name).ok() }).map_err(|error| match error {
+            ConfigLoadError::Files(error) => CliError::usage(error),
+            ConfigLoadError::Problems(told) => CliError::verbatim(2, told),
+        })?;
+    for warning in &prepared.warnings {
+        let _ = writeln!(io::stderr(), "overdue: {warning}");
+    }
+    Ok(prepared)
+}
+
+impl ConfigFilesArgs {
+    /// What would change, or has.
+    fn request_changes(&self, data: &Path, dry: bool) -> Result<Vec<ChangeRow>, CliError> {
+        let LoadedConfig { document, declared: wanted, .. } = prepare_files(&self.files)?;
+        if self.prune.is_some() && wanted.source.is_none() {
+            return Err(CliError::usage("--prune deletes what a source owns: write source = \"NAME\" at the top of the file"));
+        }
+        let sent = serde_json::to_string(&document.root.to_json()).map_err(CliError::other)?;
+        let request = AdminRequest::Declare { prune: self.prune, adopt: self.adopt, dry };
+        let _owner = assume_owner(data)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
+        match runtime.block_on(admin::send_config_request(data, request, sent)).map_err(CliError::other)? {
+            AdminReply::Changes(rows) => Ok(rows),
+            AdminReply::Conflicts(rows) => {
+                let problem = |ConflictRow { path, reason }| ConfigProblem { location: document.find_location(&path), path, reason };
+                let problems: Vec<_> = rows.into_iter().map(problem).collect();
+                Err(CliError::verbatim(1, document.render_problems(&problems)))
+            }
+            AdminReply::Invalid(reason) => Err(CliError::usage(reason)),
+            AdminReply::Refused(reason) => Err(CliError::other(reason)),
+            _ => Err(CliError::other("the server answered something else than what changes")),
+        }
+    }
+
+    fn print_changes(&self, rows: &[ChangeRow], tense: DiffTense) -> Result<(), CliError> {
+        let lines = if self.json.json {
+            vec![serde_json::to_string(&config_diff::json_document(rows)).map_err(CliError::other)?]
+        } else {
+            config_diff::text_lines(rows, tense, io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        };
+        match table::print_lines(&lines) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            shown => shown.map_err(CliError::output_failed),
+        }
+    }
+
+    pub(super) fn diff(&self, data: &Path) -> Result<ExitCode, CliError> {
+        let rows = self.request_changes(data, true)?;
+        self.print_changes(&rows, DiffTense::Planned)?;
+        let is_to_do = rows.iter().any(|row| row.op != "leave");
+        Ok(if is_to_do { ExitCode::from(EXIT_CHANGES_PENDING) } else { ExitCode::SUCCESS })
+    }
+}
+
+impl ApplyArgs {
+    pub(super) fn needs_data(&self) -> bool {
+        !self.check_only
+    }
+
+    pub(super) fn check(&self) -> Result<(), CliError> {
+        prepare_files(&self.files.files).map(drop)
+    }
+
+    pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
+        let rows = self.files.request_changes(data, false)?;
+        let links = rows.iter().filter_map(|row| row.link.as_ref());
+        if !self.files.json.json {
+            user::print_link_hint(links);
+        }
+        self.files.print_changes(&rows, DiffTense::Applied)
+    }
+}
+
+/// Prints the JSON Schema of files.
+pub(super) fn print_schema() -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(&declare::json_schema()).map_err(CliError::other)?;
+    match table::print_lines(&[text]) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        shown => shown.map_err(CliError::output_failed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    fn write_content(path: &Path, content: &[u8]) -> Result<(), Box<dyn Error>> {
+        write_private_file(path, |file| Ok(file.write_all(content)?))
+    }
+
+    #[test]
+    fn what_is_written_is_for_its_owner_alone_whatever_was_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, link, partial] = ["all.toml", "link.toml", "all.toml.partial"].map(|name| directory.path().join(name));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        fs::write(&file, "old, and longer").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        symlink(&file, &link).unwrap();
+        write_content(&link, b"new").unwrap();
+        assert_eq!((fs::read(&file).unwrap().as_slice(), mode(&file), fs::read_link(&link).unwrap()), (&b"new"[..], 0o600, file.clone()));
+        // Whatever goes wrong, the file that is there stays whole.
+        fs::write(&partial, "").unwrap();
+        let refused = write_content(&file, b"newer").unwrap_err().to_string();
+        assert!(refused.contains("all.toml.partial is there"), "{refused}");
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        fs::remove_file(&partial).unwrap();
+        write_content(&file, b"newer").unwrap();
+        assert_eq!((fs::read(&file).unwrap().as_slice(), partial.exists()), (&b"newer"[..], false));
+    }
+
+    #[test]
+    fn a_pipe_is_written_into() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        write_content(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"new").unwrap();
+        drop(writer);
+        let mut read = String::new();
+        reader.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "new");
+    }
+}

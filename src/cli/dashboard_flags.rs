@@ -1,0 +1,100 @@
+//! The flags of `overdue serve` for the dashboard.
+
+use std::path::Path;
+
+use clap::Args;
+use clap::builder::FalseyValueParser;
+
+use super::common_args::{number_parser, read_limited};
+use crate::domain::timezone::Timezone;
+use crate::domain::user::Membership;
+use crate::store::path_access::explain_path_error;
+use crate::web::{AuthMode, DashboardConfig, LogoutUrl, ProxyAuth};
+
+#[derive(Args)]
+#[command(next_help_heading = "Dashboard")]
+pub(super) struct DashboardFlags {
+    /// Who sees the dashboard: password (whoever signs in) or none (everybody on this machine and behind trusted proxies, as an owner)
+    #[arg(long, env = "OVERDUE_AUTH", value_name = "HOW", default_value = "password", value_parser = parse_auth)]
+    auth: AuthMode,
+
+    /// Header in which a trusted proxy names the user, such as Remote-User; the proxy has to take it off what comes from outside
+    #[arg(long, env = "OVERDUE_AUTH_HEADER", value_name = "NAME", requires = "trusted_proxy")]
+    auth_header: Option<String>,
+
+    /// File with what the proxy has to send in X-Overdue-Proxy-Secret for its header to count
+    #[arg(long, env = "OVERDUE_AUTH_HEADER_SECRET_FILE", value_name = "FILE", requires = "auth_header", value_parser = read_secret)]
+    auth_header_secret_file: Option<SecretFileContent>,
+
+    /// Access to all projects for users whom the proxy names and who were not added here: no (none), read-only or member
+    #[arg(long, env = "OVERDUE_AUTH_NEW_USERS", value_name = "WHAT", default_value = "no", value_parser = parse_new_users)]
+    auth_new_users: NewUserAccess,
+
+    /// URL to which users whom the proxy signed in are sent when they sign out
+    #[arg(long, env = "OVERDUE_AUTH_LOGOUT_URL", value_name = "URL", requires = "auth_header", value_parser = LogoutUrl::parse)]
+    auth_logout_url: Option<LogoutUrl>,
+
+    /// Days after which whoever has not used the dashboard signs in again
+    #[arg(long, env = "OVERDUE_SESSION_DAYS", value_name = "DAYS", default_value_t = 30, value_parser = number_parser::<u32>(1..=180), allow_negative_numbers = true)]
+    session_days: u32,
+
+    /// Disable the dashboard
+    #[arg(long, env = "OVERDUE_NO_WEB", value_parser = FalseyValueParser::new())]
+    no_web: bool,
+}
+
+/// Bytes of a file with a secret: see [limits](crate::docs::limits). No header has more.
+const MAX_SECRET_BYTES: u64 = 16_384;
+
+/// What a file holds, without the white space at its ends.
+#[derive(Clone)]
+pub(super) struct SecretFileContent(pub(super) Box<[u8]>);
+
+#[derive(Clone, Copy)]
+struct NewUserAccess(Option<Membership>);
+
+fn parse_auth(text: &str) -> Result<AuthMode, &'static str> {
+    match text {
+        "password" => Ok(AuthMode::Password),
+        "none" => Ok(AuthMode::None),
+        _ => Err("give password or none"),
+    }
+}
+
+fn parse_new_users(text: &str) -> Result<NewUserAccess, &'static str> {
+    match (text, Membership::parse(text)) {
+        ("no", _) => Ok(NewUserAccess(None)),
+        (_, Some(kind)) => Ok(NewUserAccess(Some(kind))),
+        _ => Err("give no, read-only or member"),
+    }
+}
+
+pub(super) fn read_secret(path: &str) -> Result<SecretFileContent, String> {
+    let path = Path::new(path);
+    let bytes = read_limited(path, MAX_SECRET_BYTES).map_err(|error| explain_path_error(path, &error))?;
+    match bytes.trim_ascii() {
+        [] => Err(format!("{} is empty", path.display())),
+        secret => Ok(SecretFileContent(secret.into())),
+    }
+}
+
+impl DashboardFlags {
+    /// Whether nobody is asked who they are.
+    pub(super) fn is_unauthenticated(&self) -> bool {
+        !self.no_web && matches!(self.auth, AuthMode::None)
+    }
+
+    /// `default_zone`: that of times for whoever has chosen none.
+    pub(super) fn config(self, zone: Timezone) -> Result<DashboardConfig, &'static str> {
+        let secret = self.auth_header_secret_file.as_ref().map(|secret| &*secret.0);
+        let forward = self.auth_header.map(|header| ProxyAuth::new(&header, secret, self.auth_new_users.0, self.auth_logout_url));
+        Ok(DashboardConfig {
+            auth: self.auth,
+            is_enabled: !self.no_web,
+            session_days: self.session_days,
+            proxy_auth: forward.transpose()?,
+            default_zone: zone,
+            mail_domain: None,
+        })
+    }
+}

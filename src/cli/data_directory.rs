@@ -1,0 +1,98 @@
+//! Where the data lies when nobody says, and whose ids a command has there.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::CliError;
+use super::session::THIS_PROGRAM;
+use crate::store::FILE_NAME;
+use crate::store::owner::{AssumedOwner, ForeignOwner, become_owner, explain_refusal};
+use crate::store::path_access::SERVICE_DIRECTORY;
+
+/// The directory given; else the one that systemd made (`StateDirectory=`, systemd.exec(5): several are separated by colons); else the
+/// place for state of the XDG Base Directory Specification, which ignores relative paths.
+pub(super) fn resolve(given: Option<PathBuf>, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, &'static str> {
+    if let Some(given) = given {
+        return if given.as_os_str().is_empty() { Err("--data is empty; give a directory") } else { Ok(given) };
+    }
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let of_systemd = variable("STATE_DIRECTORY").and_then(|list| Some(PathBuf::from(list.to_str()?.split(':').next()?)));
+    of_systemd
+        .filter(|path| path.is_absolute())
+        .or_else(|| Some(absolute("XDG_STATE_HOME")?.join("overdue")))
+        .or_else(|| Some(absolute("HOME")?.join(".local/state/overdue")))
+        .ok_or("no place for the data is known, since HOME is not set; give one with --data")
+}
+
+/// Returns the directory of a command that is about an existing database: where nobody named one, and the default has none, that of the
+/// service that a package installed, if `has_database` finds one there.
+pub(super) fn service_directory_or(default: PathBuf, has_database: impl Fn(&Path) -> bool) -> PathBuf {
+    let service = Path::new(SERVICE_DIRECTORY);
+    if !has_database(&default) && has_database(service) { service.into() } else { default }
+}
+
+/// Whether a directory has a database, as far as this user may see.
+pub(super) fn has_database(directory: &Path) -> bool {
+    fs::symlink_metadata(directory.join(FILE_NAME)).is_ok()
+}
+
+/// Acts as the owner of the data directory for as long as the answer lives, if root runs this and the directory is another user's.
+pub(super) fn assume_owner(directory: &Path) -> Result<AssumedOwner, CliError> {
+    AssumedOwner::assume(directory).map_err(CliError::other)
+}
+
+/// Acts as the owner of the data directory from now on, if root runs this and the directory is another user's. What the database says is
+/// run then, such as commands of channels, has no rights of root.
+pub(super) fn switch_to_owner(directory: &Path) -> Result<(), CliError> {
+    become_owner(directory).map_err(CliError::other)
+}
+
+/// Runs this program again as the owner of the data directory, if root runs it and the directory is another user's. There is no return then.
+pub(super) fn restart_as_owner(directory: &Path) -> Result<(), CliError> {
+    let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(()) };
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    let error = Command::new(THIS_PROGRAM).arg0(name).args(words).uid(owner.uid).gid(owner.gid).exec();
+    Err(CliError::other(explain_refusal(owner, directory, &error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_particular_place_wins() {
+        type Case<'a> = (Option<&'a str>, &'a [(&'a str, &'a str)], Option<&'a str>);
+        let cases: &[Case<'_>] = &[
+            (Some("rel"), &[("STATE_DIRECTORY", "/s"), ("HOME", "/h")], Some("rel")),
+            (Some(""), &[("HOME", "/h")], None),
+            (None, &[("STATE_DIRECTORY", "/s"), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")], Some("/s")),
+            (None, &[("STATE_DIRECTORY", "/s/a:/s/b")], Some("/s/a")),
+            (None, &[("STATE_DIRECTORY", ""), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")], Some("/x/overdue")),
+            (None, &[("XDG_STATE_HOME", "x"), ("HOME", "/h")], Some("/h/.local/state/overdue")),
+            (None, &[("HOME", "/h")], Some("/h/.local/state/overdue")),
+            (None, &[("HOME", "")], None),
+            (None, &[], None),
+        ];
+        for (given, variables, wanted) in cases {
+            let variable = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
+            assert_eq!(resolve(given.map(PathBuf::from), variable).ok(), wanted.map(PathBuf::from), "{given:?} {variables:?}");
+        }
+    }
+
+    #[test]
+    fn the_database_of_the_service_is_used_where_the_default_has_none() {
+        let default = PathBuf::from("/root/.local/state/overdue");
+        for (there, wanted) in [
+            (&[][..], "/root/.local/state/overdue"),
+            (&["/var/lib/overdue"], "/var/lib/overdue"),
+            (&["/var/lib/overdue", "/root/.local/state/overdue"], "/root/.local/state/overdue"),
+        ] {
+            let has_database = |directory: &Path| there.iter().any(|there| Path::new(there) == directory);
+            assert_eq!(service_directory_or(default.clone(), has_database), Path::new(wanted), "{there:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The flags that every import has, and what follows from them: whether it is only looked at, whose place it takes, how it ends.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use clap::builder::FalseyValueParser;
+use clap::{ArgGroup, Args};
+
+use super::super::common_args::JsonFlag;
+use super::super::{CliError, table};
+use super::upload::{self, ImportFinish, ImportUpload};
+use crate::domain::formatting::format_count;
+use crate::domain::import_contents::ImportContents;
+use crate::domain::project::ProjectName;
+use crate::engine::command::import::LocalChanges;
+use crate::import::{ImportReport, ProjectSelection};
+
+#[derive(Args)]
+#[command(group = ArgGroup::new("mode").args(["dry_run", "trial", "live"]).required(true).multiple(false))]
+pub(super) struct ImportModeArgs {
+    /// Show what would become of everything, and change nothing
+    #[arg(long, env = "OVERDUE_DRY_RUN", value_parser = FalseyValueParser::new())]
+    dry_run: bool,
+
+    /// Bring everything here, but tell nobody: projects are served and pinged, and go down in silence until they are released
+    #[arg(long, env = "OVERDUE_TRIAL", value_parser = FalseyValueParser::new())]
+    trial: bool,
+
+    /// Bring everything here, and tell from now on
+    #[arg(long, env = "OVERDUE_LIVE", value_parser = FalseyValueParser::new())]
+    live: bool,
+
+    /// Take only the project of this name or UUID, under another name if one is given; may be given several times, with commas in the variable
+    #[arg(long, env = "OVERDUE_PROJECT", value_name = "OLD[=NEW]", value_delimiter = ',', value_parser = parse_project_mapping)]
+    pub(super) project: Vec<ProjectSelection>,
+
+    /// Take the place of projects whose checks were pinged or changed here since the last import, too: what was done and logged is lost
+    #[arg(long, env = "OVERDUE_REPLACE", value_parser = FalseyValueParser::new())]
+    replace: bool,
+
+    /// Do not ask whether that is meant; needed where nobody can be asked
+    #[arg(long, env = "OVERDUE_YES", value_parser = FalseyValueParser::new())]
+    yes: bool,
+
+    #[command(flatten)]
+    json: JsonFlag,
+}
+
+fn parse_project_mapping(text: &str) -> Result<ProjectSelection, &'static str> {
+    let (old, new) = text.split_once('=').map_or((text, None), |(old, new)| (old, Some(new)));
+    Ok(ProjectSelection { source_name: old.to_owned(), new_name: new.map(ProjectName::parse).transpose()? })
+}
+
+impl ImportModeArgs {
+    /// Refuses to go on while nothing is said; a variable may say no.
+    pub(super) fn require_mode(&self) -> Result<(), CliError> {
+        if self.dry_run || self.trial || self.live { Ok(()) } else { Err(CliError::usage("say --dry-run, --trial or --live")) }
+    }
+
+    /// Nothing is to be changed.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// Compares with what a server that runs has, and shows what would become of everything.
+    pub(super) fn finish_dry_run(
+        &self,
+        data: impl FnOnce() -> Result<PathBuf, CliError>,
+        imported: ImportContents,
+        report: ImportReport,
+        next: &[&str],
+    ) -> Result<(), CliError> {
+        let done = "nothing was changed: this was a dry run";
+        // A database that nobody serves is left alone: to open it may mean to bring it to the layout of this release.
+        let looked = data().map_or(Ok(None), |directory| upload::connect_to_server(&directory)).and_then(|server| {
+            let Some(server) = server else { return Ok(None) };
+            let mut handover = ImportUpload::begin(server, &imported)?;
+            let ending = self.upload_objects(&mut handover, imported)?;
+            handover.dry_run(&ending).map(Some)
+        });
+        match looked {
+            Ok(None) => self.print_report(&report, next, &format!("{done}; no server answers here to compare it with")),
+            Ok(Some((replaced, lost))) if self.replace || lost == LocalChanges::default() => {
+                self.print_report(&report.with_replacement(replaced, lost), next, done)
+            }
+            // What is wrong comes last, and nothing is to be done before it is put right.
+            Ok(Some((replaced, lost))) => {
+                self.print_report(&report.with_replacement(replaced, lost), &[], done).and(Err(upload::replace_required(&lost)))
+            }
+            Err(failure) => self.print_report(&report, &[], done).and(Err(failure)),
+        }
+    }
+
+    /// Hands over what is left; how it is to end.
+    fn upload_objects(&self, handover: &mut ImportUpload, imported: ImportContents) -> Result<ImportFinish, CliError> {
+        let (newest, secrets, signing) = (imported.newest, imported.secrets.clone(), imported.badge_secret);
+        handover.upload_objects(imported)?;
+        Ok(ImportFinish { live: self.live, newest, secrets, badge_secret: signing, replace: self.replace, yes: self.yes })
+    }
+
+    /// Hands over what is left, and has all of it shown; what has come of that.
+    pub(super) fn finish(&self, mut handover: ImportUpload, imported: ImportContents) -> Result<String, CliError> {
+        let projects = imported.projects.len();
+        let ending = self.upload_objects(&mut handover, imported)?;
+        let (replaced, lost) = handover.finish(&ending)?;
+        let mode = if self.trial { "is on trial and tells nobody; `overdue project release` ends that" } else { "tells from now on" };
+        let again = if replaced > 0 { format!(", {replaced} of them in the place of what was imported before") } else { String::new() };
+        let what = if projects == 1 { "the project" } else { "each project" };
+        let mut done = format!("{} imported{again}: {what} {mode}", format_count(projects, "project"));
+        if handover.has_empty_default() {
+            done += "; the empty project \"default\" stays as it is";
+        }
+        if lost != LocalChanges::default() {
+            done += &format!("; {lost}: that is lost");
+        }
+        Ok(done)
+    }
+
+    /// Shows what has become of everything, and what there is to do next.
+    pub(super) fn print_report(&self, report: &ImportReport, next: &[&str], done: &str) -> Result<(), CliError> {
+        let mut lines = report.lines();
+        lines.extend(next.iter().map(|line| (*line).to_owned()));
+        let lines = if self.json.json {
+            vec![serde_json::to_string(report).map_err(CliError::other)?]
+        } else {
+            lines.iter().map(|line| table::sanitize(line)).collect()
+        };
+        match table::print_lines(&lines) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            shown => shown.map_err(CliError::output_failed),
+        }?;
+        if !self.json.json {
+            // For whoever reads it, not for what reads the report.
+            let _ = writeln!(io::stderr(), "overdue: {done}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,321 @@
+//! What was read is handed over to whoever holds the database: logs as they are read, then things, then the word that shows all of it.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+use super::super::CliError;
+use super::super::data_directory::assume_owner;
+use crate::admin::import::ImportRequest;
+use crate::admin::{AdminClient, AdminReply, AdminRequest};
+use crate::clock::Clock;
+use crate::domain::ids::CheckId;
+use crate::domain::import_contents::{ImportContents, ImportedFlip, ImportedPing};
+use crate::domain::import_item::{ImportItemCounts, NumberedFlip, NumberedPing};
+use crate::domain::legacy_keys::LegacySecret;
+use crate::domain::project::BadgeSecret;
+use crate::domain::timestamp::Timestamp;
+use crate::engine::apply::{MAX_IMPORT_BODY_BYTES, MAX_IMPORT_ENTRIES};
+use crate::engine::command::import::LocalChanges;
+use crate::import::item_rows::{self, ImportFlipRow, ImportItemRow, ImportPingRow};
+use crate::import::{ImportLogEntry, flip_order, numbering};
+use crate::random::Random;
+
+/// About how many bytes of pings are held until they are sent, to be sorted: see [limits](crate::docs::limits).
+const PING_BUFFER_BYTES: usize = 12 << 20;
+/// About how many bytes a ping takes without its body.
+const PING_OVERHEAD_BYTES: usize = 192;
+/// Pings that go in one request. They are few, since many requests follow each other at once, and the pings of others wait for each.
+const PINGS_PER_REQUEST: usize = 64;
+/// Bytes of bodies that go in one request, unless one body is longer.
+const BODY_BYTES_PER_REQUEST: usize = 256 << 10;
+/// Bytes of things that go in one request: in JSON each may take six, and a request has 2 MiB.
+const OBJECT_BYTES_PER_REQUEST: usize = 256 << 10;
+/// Things that go in one request.
+const MAX_OBJECTS_PER_REQUEST: usize = 500;
+
+/// An import that is being handed over. It is abandoned if it does not get to its end.
+pub(super) struct ImportUpload {
+    runtime: Runtime,
+    session: AdminClient,
+    import: u64,
+    /// The numbers that checks get.
+    checks: HashMap<Uuid, CheckId>,
+    /// That are to be sent, and about how many bytes they take.
+    pings: Vec<NumberedPing>,
+    buffered_bytes: usize,
+    /// In order.
+    next_flips: Vec<ImportFlipRow>,
+    /// With their numbers in the source, to be sorted: those of a check go in order.
+    flips: Vec<(CheckId, i64, ImportedFlip)>,
+    counts: ImportItemCounts,
+    /// Why nothing more is handed over.
+    failure: Option<CliError>,
+    is_finished: bool,
+}
+
+/// How it ends.
+pub(super) struct ImportFinish {
+    pub(super) live: bool,
+    /// The latest moment in the source.
+    pub(super) newest: Option<Timestamp>,
+    /// Those of old servers, by which hashed keys are known.
+    pub(super) secrets: Vec<LegacySecret>,
+    /// What signed badge URLs there.
+    pub(super) badge_secret: Option<BadgeSecret>,
+    pub(super) replace: bool,
+    pub(super) yes: bool,
+}
+
+/// Finds whoever holds the database of this directory; makes one if there is none.
+pub(super) fn open_session(directory: &Path) -> Result<(Runtime, AdminClient), CliError> {
+    let _owner = assume_owner(directory)?;
+    let runtime = new_runtime()?;
+    let session = runtime.block_on(AdminClient::open(directory, true)).map_err(CliError::other)?;
+    Ok((runtime, session))
+}
+
+/// Finds the server that runs on this directory; `None`: none does.
+pub(super) fn connect_to_server(directory: &Path) -> Result<Option<(Runtime, AdminClient)>, CliError> {
+    let _owner = assume_owner(directory)?;
+    let runtime = new_runtime()?;
+    let session = runtime.block_on(AdminClient::connect_to_server(directory)).map_err(CliError::other)?;
+    Ok(session.map(|session| (runtime, session)))
+}
+
+fn new_runtime() -> Result<Runtime, CliError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)
+}
+
+impl ImportUpload {
+    /// Begins with whoever holds the database.
+    pub(super) fn begin((runtime, session): (Runtime, AdminClient), imported: &ImportContents) -> Result<Self, CliError> {
+        let checks = imported.projects.iter().map(|project| project.checks.len() as u64).sum();
+        let mut handover = Self {
+            runtime,
+            session,
+            import: 0,
+            checks: HashMap::new(),
+            pings: Vec::new(),
+            buffered_bytes: 0,
+            next_flips: Vec::new(),
+            flips: Vec::new(),
+            counts: ImportItemCounts::default(),
+            failure: None,
+            is_finished: true,
+        };
+        match handover.request(ImportRequest::Begin { ids: numbering::count_ids(imported), checks })? {
+            AdminReply::ImportBegun(import) => (handover.import, handover.is_finished) = (import, false),
+            _ => return Err(unexpected_reply()),
+        }
+        handover.checks = numbering::check_ids(imported, handover.import);
+        Ok(handover)
+    }
+
+    /// Takes an entry of a log. After a break [`upload_objects`](Self::objects) says why.
+    pub(super) fn add_log_entry(&mut self, entry: ImportLogEntry) -> ControlFlow<()> {
+        let taken = match entry {
+            ImportLogEntry::Ping(ping) => self.add_ping(ping),
+            ImportLogEntry::OrderedFlip(flip) => self.add_next_flip(flip),
+            ImportLogEntry::Flip(flip, number) => {
+                let place = self.checks.get(&flip.check).map(|check| (*check, number, flip));
+                self.flips.extend(place);
+                Ok(())
+            }
+        };
+        match taken {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => {
+                self.failure = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn add_next_flip(&mut self, ImportedFlip { check, flip }: ImportedFlip) -> Result<(), CliError> {
+        let Some(check) = self.checks.get(&check).copied() else { return Ok(()) };
+        self.counts.flips += 1;
+        self.next_flips.push(NumberedFlip { check, flip }.into());
+        if self.next_flips.len() < MAX_IMPORT_ENTRIES { Ok(()) } else { self.send_next_flips() }
+    }
+
+    fn send_next_flips(&mut self) -> Result<(), CliError> {
+        let (import, flips) = (self.import, std::mem::take(&mut self.next_flips));
+        if flips.is_empty() { Ok(()) } else { self.request_done(ImportRequest::Log { import, pings: Vec::new(), flips }) }
+    }
+
+    fn add_ping(&mut self, ping: ImportedPing) -> Result<(), CliError> {
+        let Some(check) = self.checks.get(&ping.check).copied() else { return Ok(()) };
+        if ping.body.len() > MAX_IMPORT_BODY_BYTES {
+            return self.send_long_ping(ping.with_check(check));
+        }
+        self.buffered_bytes += PING_OVERHEAD_BYTES + ping.body.len();
+        self.counts.pings += 1;
+        self.pings.push(ping.with_check(check));
+        if self.buffered_bytes >= PING_BUFFER_BYTES { self.send_pings() } else { Ok(()) }
+    }
+
+    /// Sends those of one check after each other. They lie together in the database, so that a request changes few pages of it.
+    fn send_pings(&mut self) -> Result<(), CliError> {
+        let mut pings = std::mem::take(&mut self.pings);
+        self.buffered_bytes = 0;
+        pings.sort_unstable_by_key(|ping| (ping.check, ping.n));
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for ping in pings {
+            if rows.len() >= PINGS_PER_REQUEST || bytes > 0 && bytes + ping.body.len() > BODY_BYTES_PER_REQUEST {
+                self.send_rows(std::mem::take(&mut rows))?;
+                bytes = 0;
+            }
+            bytes += ping.body.len();
+            rows.push(ping.into());
+        }
+        if rows.is_empty() { Ok(()) } else { self.send_rows(rows) }
+    }
+
+    fn send_rows(&mut self, pings: Vec<ImportPingRow>) -> Result<(), CliError> {
+        self.request_done(ImportRequest::Log { import: self.import, pings, flips: Vec::new() })
+    }
+
+    /// Hands over a ping whose body is too long for a request: that goes before it, in parts.
+    fn send_long_ping(&mut self, mut ping: NumberedPing) -> Result<(), CliError> {
+        self.counts.pings += 1;
+        let body = std::mem::take(&mut ping.body);
+        let request = ImportRequest::LongPing { import: self.import, ping: ping.into(), bytes: body.len() };
+        match self.request_with_body(request, body.into())? {
+            AdminReply::Done => Ok(()),
+            _ => Err(unexpected_reply()),
+        }
+    }
+
+    fn send_flips(&mut self) -> Result<(), CliError> {
+        let mut flips = std::mem::take(&mut self.flips);
+        flip_order::sort_flips(&mut flips, Clock::System.now());
+        self.counts.flips += flips.len() as u64;
+        let import = self.import;
+        for flips in flips.chunks(MAX_IMPORT_ENTRIES) {
+            let flips = flips.iter().map(|(check, .., flip)| ImportFlipRow::from(NumberedFlip { check: *check, flip: flip.flip }));
+            self.request_done(ImportRequest::Log { import, pings: Vec::new(), flips: flips.collect() })?;
+        }
+        Ok(())
+    }
+
+    /// Hands over all but the logs, which have been taken.
+    pub(super) fn upload_objects(&mut self, imported: ImportContents) -> Result<(), CliError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        self.send_pings()?;
+        self.send_next_flips()?;
+        self.send_flips()?;
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for staged in numbering::number_items(imported, self.import, &Random::System) {
+            self.counts.count(&staged);
+            bytes += staged.approximate_bytes();
+            rows.push(ImportItemRow::from(staged));
+            if bytes >= OBJECT_BYTES_PER_REQUEST || rows.len() >= MAX_OBJECTS_PER_REQUEST {
+                self.send_objects(std::mem::take(&mut rows))?;
+                bytes = 0;
+            }
+        }
+        if rows.is_empty() { Ok(()) } else { self.send_objects(rows) }
+    }
+
+    fn send_objects(&mut self, objects: Vec<ImportItemRow>) -> Result<(), CliError> {
+        self.request_done(ImportRequest::Objects { import: self.import, objects })
+    }
+
+    fn finish_request(&self, ending: &ImportFinish, look: bool, replace: bool) -> ImportRequest {
+        let secrets = ending.secrets.iter().map(|secret| secret.as_str().to_owned()).collect();
+        let signing = ending.badge_secret.map(|BadgeSecret(secret)| item_rows::encode_bytes(&secret));
+        let (import, live, newest, expected) = (self.import, ending.live, ending.newest.map(Timestamp::micros), self.counts.into());
+        ImportRequest::Finish { look, import, live, newest, secrets, signing, expected, replace }
+    }
+
+    /// What it would come to if all of it were shown: as of [`finish`](Self::finish).
+    pub(super) fn dry_run(&mut self, ending: &ImportFinish) -> Result<(usize, LocalChanges), CliError> {
+        match self.request(self.finish_request(ending, true, true))? {
+            AdminReply::Imported(replaced, checks, pings) => Ok((replaced, LocalChanges { checks, pings })),
+            _ => Err(unexpected_reply()),
+        }
+    }
+
+    /// Has all of it shown; of how many projects it took the place, and what was done in these and is lost.
+    pub(super) fn finish(&mut self, ending: &ImportFinish) -> Result<(usize, LocalChanges), CliError> {
+        let mut reply = self.request(self.finish_request(ending, false, false))?;
+        if let AdminReply::Touched(which) = reply {
+            if !ending.replace {
+                return Err(replace_required(&which));
+            }
+            if !ending.yes && !confirm_replacement(&which)? {
+                return Err(CliError::other("nothing was imported"));
+            }
+            reply = self.request(self.finish_request(ending, false, true))?;
+        }
+        match reply {
+            AdminReply::Imported(replaced, checks, pings) => {
+                self.is_finished = true;
+                Ok((replaced, LocalChanges { checks, pings }))
+            }
+            _ => Err(unexpected_reply()),
+        }
+    }
+
+    /// The empty project that a first start has made, if there is one.
+    pub(super) fn has_empty_default(&mut self) -> bool {
+        let listed = self.runtime.block_on(self.session.send(AdminRequest::ListProjects {}));
+        matches!(listed, Ok(AdminReply::Projects(rows)) if rows.iter().any(|row| row.name == "default" && row.checks == 0))
+    }
+
+    fn request_done(&mut self, request: ImportRequest) -> Result<(), CliError> {
+        match self.request(request)? {
+            AdminReply::Done => Ok(()),
+            _ => Err(unexpected_reply()),
+        }
+    }
+
+    fn request(&mut self, request: ImportRequest) -> Result<AdminReply, CliError> {
+        self.request_with_body(request, Vec::new())
+    }
+
+    fn request_with_body(&mut self, request: ImportRequest, document: Vec<u8>) -> Result<AdminReply, CliError> {
+        let nothing = "nothing was imported";
+        match self.runtime.block_on(self.session.send_with_document(AdminRequest::Import(request), document)) {
+            Ok(AdminReply::Refused(reason) | AdminReply::Invalid(reason)) => Err(CliError::other(format!("{reason}\n{nothing}"))),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(CliError::other(error)),
+        }
+    }
+}
+
+impl Drop for ImportUpload {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // Otherwise whoever holds the database ends it when the connection does, or at the next start.
+            let _ = self.request(ImportRequest::Abandon { import: self.import });
+        }
+    }
+}
+
+fn unexpected_reply() -> CliError {
+    CliError::other("the server answered something else than what was asked")
+}
+
+/// Refuses to lose what was done here.
+pub(super) fn replace_required(which: &impl std::fmt::Display) -> CliError {
+    CliError::other(format!("{which}; --replace does it nevertheless, and what was done and logged here is lost"))
+}
+
+/// Asks on the terminal whether that is meant.
+fn confirm_replacement(which: &str) -> Result<bool, CliError> {
+    if !io::stdin().is_terminal() {
+        return Err(CliError::usage(format!("{which}: if what was done and logged here is to be lost, add --yes")));
+    }
+    let mut answer = String::new();
+    let asked = write!(io::stderr(), "{which}. What was done and logged here is lost. Go on? [y/N] ");
+    asked.and_then(|()| io::stdin().lock().read_line(&mut answer)).map_err(CliError::other)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+}

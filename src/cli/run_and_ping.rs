@@ -1,0 +1,177 @@
+//! `overdue run` and `overdue ping`: their flags.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::FalseyValueParser;
+use uuid::Uuid;
+
+use super::CliError;
+use crate::clock::Clock;
+use crate::domain::channel::seconds_of;
+use crate::domain::ids::parse_hyphenated_uuid;
+use crate::job::{self, JobEvent, JobSpec, PingResult, PingSender, PingUrl, Spool};
+use crate::outbound::{Outbound, OutboundConfig};
+use crate::random::Random;
+
+/// Bytes of a body that are sent: what a server reads of one.
+const MAX_BODY_BYTES: u64 = 10 * 1024 * 1024;
+
+#[derive(Args)]
+pub(super) struct RunArgs {
+    /// Ping URL of the job's check, on any server that speaks the protocol of Healthchecks
+    #[arg(env = "OVERDUE_PING_URL", value_parser = PingUrl::parse, hide_env_values = true)]
+    url: PingUrl,
+
+    /// Time after which the job is asked to end (SIGTERM), in seconds or as in 5m or 2h, which is reported as a failure [default: never]
+    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "TIME", value_parser = duration_parser(31_536_000), allow_negative_numbers = true)]
+    timeout: Option<u32>,
+
+    /// Time after that until it is killed (SIGKILL)
+    #[arg(long, env = "OVERDUE_KILL_AFTER", value_name = "TIME", default_value_t = 10, value_parser = duration_parser(86_400), allow_negative_numbers = true)]
+    kill_after: u32,
+
+    /// Send nothing of the job's output
+    #[arg(long, env = "OVERDUE_NO_OUTPUT", value_parser = FalseyValueParser::new())]
+    no_output: bool,
+
+    #[command(flatten)]
+    delivery: PingDeliveryArgs,
+
+    /// The job: a program and its arguments
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub(super) struct PingArgs {
+    /// Ping URL of a check, on any server that speaks the protocol of Healthchecks
+    #[arg(env = "OVERDUE_PING_URL", value_parser = PingUrl::parse, hide_env_values = true)]
+    url: PingUrl,
+
+    /// What the ping says: start, fail, log, or an exit status from 0 to 255 [default: what the URL says]
+    #[arg(long, env = "OVERDUE_ACTION", value_name = "WHAT", value_parser = JobEvent::parse)]
+    action: Option<JobEvent>,
+
+    /// Run id, the same for the start of a job and its end
+    #[arg(long, env = "OVERDUE_RID", value_name = "UUID", value_parser = parse_run_id)]
+    rid: Option<Uuid>,
+
+    /// File whose content is sent as the body; - for standard input
+    #[arg(long, env = "OVERDUE_BODY_FILE", value_name = "FILE")]
+    body_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    delivery: PingDeliveryArgs,
+}
+
+/// How pings are delivered.
+#[derive(Args)]
+struct PingDeliveryArgs {
+    /// Directory in which a ping waits when the server cannot be reached; the next run delivers it
+    #[arg(long, env = "OVERDUE_SPOOL", value_name = "DIR")]
+    spool: Option<PathBuf>,
+
+    /// Time for which the last ping is tried, in seconds or as in 5m
+    #[arg(long, env = "OVERDUE_DELIVER_WITHIN", value_name = "TIME", default_value_t = 30, value_parser = duration_parser(86_400), allow_negative_numbers = true)]
+    deliver_within: u32,
+
+    /// PEM file of certificate authorities to trust besides the system's
+    #[arg(long, env = "OVERDUE_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+/// A UUID with hyphens, or without, as systemd's `INVOCATION_ID` is.
+fn parse_run_id(text: &str) -> Result<Uuid, &'static str> {
+    let digits = || Uuid::try_parse(text).ok().filter(|_| text.len() == 32);
+    parse_hyphenated_uuid(text).or_else(digits).ok_or("give a UUID, as in 123e4567-e89b-42d3-a456-426614174000")
+}
+
+/// Reads a time of at least a second: a number of seconds, or one with its unit.
+fn duration_parser(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let with_unit = || u32::try_from(seconds_of(text, 1, most.into()).ok()?).ok();
+        let number = text.parse().ok().filter(|number| (1..=most).contains(number)).or_else(with_unit);
+        number.ok_or_else(|| format!("give a whole number of seconds from 1 to {most}, or a time such as 90s, 5m or 2h"))
+    }
+}
+
+fn duration_from_secs(number: u32) -> Duration {
+    Duration::from_secs(number.into())
+}
+
+impl PingDeliveryArgs {
+    fn into_sender(self) -> PingSender {
+        let (clock, random) = (Clock::System, Random::System);
+        let config = OutboundConfig { ca_file: self.ca_file, with_pins: false, ..OutboundConfig::default() };
+        let outbound = Outbound::new(config, &clock, random.clone()).map_err(|error| error.to_string());
+        PingSender {
+            outbound,
+            spool: self.spool.as_deref().map(Spool::new),
+            within: duration_from_secs(self.deliver_within),
+            clock,
+            random,
+        }
+    }
+}
+
+impl RunArgs {
+    /// Runs the job and gives its exit status.
+    pub(super) fn run(self) -> Result<u8, CliError> {
+        let mut words = self.command.into_iter();
+        let job = JobSpec {
+            program: words.next().unwrap_or_default(),
+            arguments: words.collect(),
+            url: self.url,
+            timeout: self.timeout.map(duration_from_secs),
+            kill_after: duration_from_secs(self.kill_after),
+            sends_output: !self.no_output,
+        };
+        block_on(job::run(job, self.delivery.into_sender()))?.map_err(CliError::other)
+    }
+}
+
+impl PingArgs {
+    /// Sends the ping. One that waits in the spool is no failure.
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let body = match self.body_file {
+            Some(path) => {
+                let told = |error| CliError::other(format!("cannot read {}: {error}", path.display()));
+                read_body(&path).map_err(told)?
+            }
+            None => Vec::new(),
+        };
+        let url = self.url.url_for(self.action, self.rid);
+        let delivery = self.delivery.into_sender();
+        match block_on(job::ping(url, body, &delivery))? {
+            PingResult::Accepted => Ok(()),
+            PingResult::Spooled(why) => {
+                let _ = writeln!(io::stderr(), "overdue: the server did not take the ping: {why}; the next run sends it again");
+                Ok(())
+            }
+            PingResult::Lost(why) => Err(CliError::other(format!("the server did not take the ping: {why}"))),
+        }
+    }
+}
+
+fn read_body(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if path.as_os_str() == "-" {
+        io::stdin().lock().take(MAX_BODY_BYTES).read_to_end(&mut bytes)?;
+    } else {
+        File::open(path)?.take(MAX_BODY_BYTES).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// What still blocks at the end, such as a terminal that takes nothing or a directory that hangs, is not waited for.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(done)
+}

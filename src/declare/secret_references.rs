@@ -1,0 +1,120 @@
+//! Secrets that files only refer to: `{ env = "NAME" }`, `{ credential = "NAME" }` and, of keys, `{ file = "PATH" }` become the text itself.
+//! The file of a channel's setting stays a path, which is read whenever something is sent.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::document::{ConfigDocument, ConfigNode, ConfigProblem, ConfigValue};
+use crate::domain::channel::ChannelKind;
+
+/// Bytes of a secret.
+const MAX_SECRET_BYTES: u64 = 64 << 10;
+/// The keys of a reference.
+const REFERENCE_KEYS: [&str; 3] = ["env", "file", "credential"];
+
+/// Where secrets are read.
+pub struct SecretResolver<'a> {
+    /// A variable of the environment.
+    pub read_variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// The kind and the name of a reference, if a value is one.
+pub(super) fn secret_reference(node: &ConfigNode) -> Option<(&str, &str)> {
+    match node.entries() {
+        [(kind, _, ConfigNode { value: ConfigValue::Text(name), .. })] if REFERENCE_KEYS.contains(&kind.as_str()) => Some((kind, name)),
+        _ => None,
+    }
+}
+
+impl SecretResolver<'_> {
+    /// Fills in what the document refers to.
+    pub fn resolve(&self, document: &mut ConfigDocument) -> Vec<ConfigProblem> {
+        let mut problems = Vec::new();
+        self.resolve_node(&mut document.root, &mut Vec::new(), &mut problems);
+        problems
+    }
+
+    fn resolve_node(&self, node: &mut ConfigNode, path: &mut Vec<String>, problems: &mut Vec<ConfigProblem>) {
+        let of_channel = path.get(2).is_some_and(|part| part == "channel");
+        if path.len() > 2
+            && let Some((kind, name)) = secret_reference(node)
+        {
+            let filled = match kind {
+                "file" if of_channel => return,
+                "file" => read_secret_file(Path::new(name)),
+                "env" => self.read_env(name),
+                _ => self.read_credential(name),
+            };
+            match filled {
+                Ok(text) => node.value = ConfigValue::Text(text),
+                Err(reason) => problems.push(ConfigProblem { location: Some(node.location.clone()), path: path.clone(), reason }),
+            }
+            return;
+        }
+        let ConfigValue::Table(entries) = &mut node.value else { return };
+        for (key, _, inner) in entries {
+            path.push(key.clone());
+            self.resolve_node(inner, path, problems);
+            path.pop();
+        }
+    }
+
+    fn read_env(&self, name: &str) -> Result<String, String> {
+        let value = (self.read_variable)(name).filter(|value| !value.is_empty());
+        value.ok_or_else(|| format!("the variable {name} is not set; set it where this is run"))
+    }
+
+    fn read_credential(&self, name: &str) -> Result<String, String> {
+        let directory = (self.read_variable)("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        let directory =
+            directory.ok_or("there are no credentials: CREDENTIALS_DIRECTORY is not set; systemd sets it for LoadCredential=")?;
+        if name.is_empty() || name.contains('/') || name == ".." || name == "." {
+            return Err("the name of a credential has no slash".into());
+        }
+        read_secret_file(&directory.join(name))
+    }
+}
+
+/// The text of a file without the end of its line.
+fn read_secret_file(path: &Path) -> Result<String, String> {
+    let read = || -> io::Result<String> {
+        let mut text = String::new();
+        File::open(path)?.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    match read() {
+        Ok(text) if text.len() as u64 > MAX_SECRET_BYTES => Err(format!("{} has more than {MAX_SECRET_BYTES} bytes", path.display())),
+        Ok(text) => {
+            let line = text.strip_suffix('\n').unwrap_or(&text);
+            Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+        }
+        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+    }
+}
+
+/// Whether a secret stands in the document itself.
+pub(super) fn has_inline_secrets(document: &ConfigDocument) -> bool {
+    let is_text = |node: Option<&ConfigNode>| matches!(node, Some(ConfigNode { value: ConfigValue::Text(_), .. }));
+    let part = |project: &ConfigNode, part: &str| project.get(part).map(ConfigNode::entries).unwrap_or_default().to_vec();
+    let of_channel = |channel: &ConfigNode| {
+        let kind = match channel.get("kind") {
+            Some(ConfigNode { value: ConfigValue::Text(kind), .. }) => ChannelKind::from_name(kind),
+            _ => None,
+        };
+        let holds = |key: &str, node: &ConfigNode| match kind {
+            Some(kind) if kind.is_key_prefix(key) => true,
+            Some(kind) => kind.is_known_secret(key) && is_text(Some(node)),
+            None => false,
+        };
+        channel.entries().iter().any(|(key, _, node)| holds(key, node))
+    };
+    let of_project = |project: &ConfigNode| {
+        is_text(project.get("ping-key"))
+            || part(project, "key").iter().any(|(_, _, key)| is_text(key.get("value")))
+            || part(project, "channel").iter().any(|(_, _, channel)| of_channel(channel))
+    };
+    let users = document.root.get("user").map(ConfigNode::entries).unwrap_or_default();
+    let projects = document.root.get("project").map(ConfigNode::entries).unwrap_or_default();
+    users.iter().any(|(_, _, user)| is_text(user.get("password-hash"))) || projects.iter().any(|(_, _, project)| of_project(project))
+}

@@ -1,0 +1,174 @@
+//! The settings that channels of many kinds have: what is told, when, and how much at once.
+
+use super::settings::ChannelSettings;
+use super::{FieldType, SettingField, field_value};
+use crate::domain::alert::AlertEvent;
+use crate::domain::timestamp::Timestamp;
+use crate::domain::timezone::Timezone;
+use crate::domain::timezone::wall_time::{WallTime, WallTimeResolution};
+
+/// What every kind has.
+pub(super) const ANY_KIND_FIELDS: &[SettingField] = &[SettingField::optional(
+    "every",
+    FieldType::Flag,
+    "on: it is told about every check of the project, assigned to it or not; off if left out",
+)];
+
+/// What every kind but a group has.
+pub(super) const NON_GROUP_FIELDS: &[SettingField] =
+    &[SettingField::optional("send", FieldType::Choice(&["down", "up", "down,up"]), "what is told; both if left out")];
+
+/// What kinds for people have.
+pub(super) const PEOPLE_FIELDS: &[SettingField] = &[
+    SettingField::optional(
+        "repeat",
+        FieldType::Duration(300, 30 * 86_400),
+        "how often to say that checks are still down; never if left out",
+    ),
+    SettingField::optional("repeat-most", FieldType::Number(1, 1_000), "how often that is said of one downtime; no limit if left out"),
+    SettingField::optional(
+        "quiet",
+        FieldType::TimeRange,
+        "hours in which nothing is sent; at their end one message for each check says what is true then, or one for all of more than group-after",
+    ),
+    SettingField::optional("quiet-days", FieldType::Weekdays, "days on which those hours begin; every day if left out"),
+    SettingField::optional("tz", FieldType::TimeZone, "time zone of those hours and of the times in messages; the server's if left out"),
+    SettingField::optional(
+        "group-after",
+        FieldType::NumberOrOff(1, 1_000),
+        "from more checks than this on, one message tells of all; 5 if left out",
+    ),
+    SettingField::optional("notices", FieldType::Flag, "on: it is told about trouble of the server and of other channels; off if left out"),
+];
+
+/// What kinds that send to a URL of one's own have.
+pub(super) const URL_FIELDS: &[SettingField] = &[SettingField::optional(
+    "tls-pin",
+    FieldType::CertificatePin,
+    "certificate that the server must show, in place of one that is signed by a known authority",
+)];
+
+/// More checks than this in one go are told in one message, unless the channel says otherwise.
+const DEFAULT_GROUP_AFTER: u16 = 5;
+
+/// Messages in a day of a kind that costs money for each, unless the channel says otherwise.
+const DEFAULT_DAILY_LIMIT: u32 = 50;
+
+/// What channels of many kinds are set to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CommonSettings {
+    /// Whether it tells that checks went down.
+    pub alerts_on_down: bool,
+    /// Whether it tells that they are up again.
+    pub alerts_on_up: bool,
+    /// Whether it is told about every check of its project.
+    pub all_checks: bool,
+    /// Seconds between two messages that checks are still down.
+    pub reminder_interval: Option<i64>,
+    /// How many such messages one downtime gets; `None`: no limit.
+    pub max_reminders: Option<u32>,
+    /// When nothing is sent.
+    pub quiet_hours: Option<QuietHours>,
+    /// Its time zone; `None`: the server's.
+    pub tz: Option<Timezone>,
+    /// From more checks than this on there is one message for all; `None`: never.
+    pub group_after: Option<u16>,
+    /// Whether it is told about trouble of the server.
+    pub receives_notices: bool,
+    /// The SHA-256 of the certificate that its server must show.
+    pub tls_pin: Option<[u8; 32]>,
+    /// How many messages it may send in a day; `None`: no limit.
+    pub daily_limit: Option<u32>,
+}
+
+impl CommonSettings {
+    /// What holds before anything is read.
+    pub(super) const DEFAULTS: Self = Self {
+        alerts_on_down: true,
+        alerts_on_up: true,
+        all_checks: false,
+        reminder_interval: None,
+        max_reminders: None,
+        quiet_hours: None,
+        tz: None,
+        group_after: Some(DEFAULT_GROUP_AFTER),
+        receives_notices: false,
+        tls_pin: None,
+        daily_limit: None,
+    };
+
+    /// Reads values that the table took. What the table does not have is as if it were left out.
+    pub(super) fn from_settings(settings: &ChannelSettings) -> Self {
+        let get = |key| settings.value(key);
+        let is_on = |key| get(key) == Some("on");
+        let number = |key| get(key).and_then(|text| text.parse::<u32>().ok());
+        let sends = |word| get("send").is_none_or(|text| field_value::split_list(text).any(|item| item == word));
+        let quiet = get("quiet").and_then(|text| field_value::parse_time_range(text).ok());
+        let days = get("quiet-days").and_then(|text| field_value::parse_weekdays(text).ok()).unwrap_or(0x7f);
+        Self {
+            alerts_on_down: sends("down"),
+            alerts_on_up: sends("up"),
+            all_checks: is_on("every"),
+            reminder_interval: get("repeat").and_then(|text| field_value::parse_duration(text, 1, i64::MAX).ok()),
+            max_reminders: number("repeat-most"),
+            quiet_hours: quiet.map(|(from, to)| QuietHours { from, to, days }),
+            tz: get("tz").and_then(|name| Timezone::parse(name).ok()),
+            group_after: match get("group-after") {
+                Some("off") => None,
+                Some(text) => text.parse().ok(),
+                None => Some(DEFAULT_GROUP_AFTER),
+            },
+            receives_notices: is_on("notices"),
+            tls_pin: get("tls-pin").and_then(|text| field_value::parse_certificate_pin(text).ok()),
+            daily_limit: number("most-a-day").or(settings.kind().has_own_field("most-a-day").then_some(DEFAULT_DAILY_LIMIT)),
+        }
+    }
+
+    /// Whether its switches let such an event through.
+    pub(super) fn allows(&self, event: AlertEvent) -> bool {
+        match event {
+            AlertEvent::Down | AlertEvent::StillDown => self.alerts_on_down,
+            AlertEvent::Up => self.alerts_on_up,
+            AlertEvent::Notice => self.receives_notices,
+            // An incident that was opened is closed whatever the switches say.
+            AlertEvent::Closed | AlertEvent::Test => true,
+        }
+    }
+}
+
+/// Hours in which a channel sends nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuietHours {
+    /// The minute of the day at which they begin.
+    from: u16,
+    /// The minute of the day at which they end: of the next day, unless it is later than `from`.
+    to: u16,
+    /// A bit for each day of the week on which they begin, Monday's the lowest.
+    days: u8,
+}
+
+impl QuietHours {
+    /// When the quiet hours that `now` lies in end; `None`: it lies in none.
+    pub fn end_after(self, now: Timestamp, zone: &Timezone) -> Option<Timestamp> {
+        let wall = zone.wall_time_at(now)?;
+        // 1970-01-01 was a Thursday.
+        let weekday = (wall.secs().div_euclid(86_400) + 3).rem_euclid(7);
+        let begins = |weekday: i64| self.days >> weekday.rem_euclid(7) & 1 == 1;
+        let minute = wall.second_of_day() / 60;
+        let (from, to) = (i64::from(self.from), i64::from(self.to));
+        let end = |days: i64| wall.midnight().plus_secs(days * 86_400 + to * 60);
+        let end = match () {
+            () if from < to => (begins(weekday) && (from..to).contains(&minute)).then(|| end(0)),
+            () if begins(weekday) && minute >= from => Some(end(1)),
+            () => (begins(weekday - 1) && minute < to).then(|| end(0)),
+        }?;
+        resolve_quiet_end(end, zone).filter(|end| *end > now)
+    }
+}
+
+/// When the clock shows this: the second time if twice; if never, as long after the change of the clocks as it would have been.
+fn resolve_quiet_end(wall: WallTime, zone: &Timezone) -> Option<Timestamp> {
+    match zone.resolve(wall)? {
+        WallTimeResolution::Once(at) | WallTimeResolution::Twice([_, at], _) | WallTimeResolution::Skipped([at, _], _) => Some(at),
+    }
+}

@@ -1,0 +1,213 @@
+//! What a create or update request asks of a check: only what it names changes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::check::CheckSettings;
+use super::ids::ChannelId;
+use super::schedule::Schedule;
+use super::text::{Description, Keywords, Name, Seconds, Slug, Tags};
+use super::timezone::Timezone;
+
+/// The channels a request asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChannelSelection {
+    /// `*`: all of the project at that moment.
+    All,
+    /// UUIDs or names, as sent; empty: none.
+    Listed(Vec<Box<str>>),
+}
+
+impl ChannelSelection {
+    /// Reads `*`, or identifiers between commas in which white space counts. What is said twice counts once.
+    pub fn parse(text: &str) -> Self {
+        let mut seen = HashSet::new();
+        match text {
+            "*" => Self::All,
+            "" => Self::Listed(Vec::new()),
+            list => Self::Listed(list.split(',').filter(|item| seen.insert(*item)).map(Box::from).collect()),
+        }
+    }
+
+    /// What [`parse`](Self::parse) reads.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::All => "*".into(),
+            Self::Listed(items) => items.join(","),
+        }
+    }
+}
+
+/// The fields a request names; the others stay (on create: have their defaults).
+#[derive(Clone, PartialEq, Debug, Default)]
+#[allow(missing_docs, reason = "the fields of `Settings`")]
+pub struct CheckEdit {
+    pub name: Option<Name>,
+    pub slug: Option<Slug>,
+    pub tags: Option<Tags>,
+    pub desc: Option<Description>,
+    /// As sent, also when a schedule takes precedence over it.
+    pub timeout: Option<Seconds>,
+    pub grace: Option<Seconds>,
+    pub schedule: Option<Arc<Schedule>>,
+    pub tz: Option<Timezone>,
+    pub manual_resume: Option<bool>,
+    pub post_only: Option<bool>,
+    pub start_kw: Option<Keywords>,
+    pub success_kw: Option<Keywords>,
+    pub failure_kw: Option<Keywords>,
+    /// An older name of `success_kw`, which wins over it. Like `subject_fail` it turns the search of subjects on, or off when both lists
+    /// are empty then; `filter_subject` wins over that.
+    pub subject: Option<Keywords>,
+    /// An older name of `failure_kw`, which wins over it.
+    pub subject_fail: Option<Keywords>,
+    pub filter_subject: Option<bool>,
+    pub filter_body: Option<bool>,
+    pub filter_http_body: Option<bool>,
+    pub filter_default_fail: Option<bool>,
+    pub channels: Option<ChannelSelection>,
+}
+
+/// A field by which an existing check is looked for before one is created: see `unique` in [protocol](crate::docs::protocol).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs, reason = "the five fields of the API")]
+pub enum UniqueField {
+    Name,
+    Slug,
+    Tags,
+    Timeout,
+    Grace,
+}
+
+/// The value of a [`UniqueField`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the two kinds of fields")]
+pub enum UniqueValue<'a> {
+    Text(&'a str),
+    Seconds(Seconds),
+}
+
+impl UniqueField {
+    /// The field of that name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "name" => Self::Name,
+            "slug" => Self::Slug,
+            "tags" => Self::Tags,
+            "timeout" => Self::Timeout,
+            "grace" => Self::Grace,
+            _ => return None,
+        })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Slug => "slug",
+            Self::Tags => "tags",
+            Self::Timeout => "timeout",
+            Self::Grace => "grace",
+        }
+    }
+}
+
+impl CheckEdit {
+    /// `settings` with what is named here put in, and `channels` (already looked up) assigned where given.
+    pub fn apply_to(self, settings: &CheckSettings, channels: Option<Box<[ChannelId]>>) -> CheckSettings {
+        let old = settings.clone();
+        let mut filters = old.filters;
+        let old_names = self.subject.is_some() || self.subject_fail.is_some();
+        let success_kw = self.subject.unwrap_or(old.success_kw);
+        let failure_kw = self.subject_fail.unwrap_or(old.failure_kw);
+        if old_names {
+            filters.subject = !success_kw.is_empty() || !failure_kw.is_empty();
+        }
+        for (named, filter) in [
+            (self.filter_subject, &mut filters.subject),
+            (self.filter_body, &mut filters.body),
+            (self.filter_http_body, &mut filters.http_body),
+            (self.filter_default_fail, &mut filters.default_fail),
+        ] {
+            *filter = named.unwrap_or(*filter);
+        }
+        // The schedule wins: a timeout beside it is neither stored nor makes the check Simple.
+        let (timeout, schedule) = match (self.schedule, self.timeout) {
+            (Some(schedule), _) => (old.timeout, Some(schedule)),
+            (None, Some(timeout)) => (timeout, None),
+            (None, None) => (old.timeout, old.schedule),
+        };
+        CheckSettings {
+            name: self.name.unwrap_or(old.name),
+            slug: self.slug.unwrap_or(old.slug),
+            tags: self.tags.unwrap_or(old.tags),
+            desc: self.desc.unwrap_or(old.desc),
+            timeout,
+            grace: self.grace.unwrap_or(old.grace),
+            schedule,
+            tz: self.tz.unwrap_or(old.tz),
+            manual_resume: self.manual_resume.unwrap_or(old.manual_resume),
+            post_only: self.post_only.unwrap_or(old.post_only),
+            start_kw: self.start_kw.unwrap_or(old.start_kw),
+            success_kw: self.success_kw.unwrap_or(success_kw),
+            failure_kw: self.failure_kw.unwrap_or(failure_kw),
+            filters,
+            channels: channels.unwrap_or(old.channels),
+            failure_threshold: old.failure_threshold,
+            parents: old.parents.clone(),
+        }
+    }
+
+    /// The first text that is over its limit and not what the check has already, by the name of its field.
+    pub fn first_overlong_field(&self, stored: &CheckSettings) -> Option<&'static str> {
+        let is_long = |fits: bool, kept: bool| !fits && !kept;
+        match self {
+            Self { desc: Some(desc), .. } if is_long(desc.is_within_limit(), *desc == stored.desc) => Some("desc"),
+            Self { tags: Some(tags), .. } if is_long(tags.is_within_limit(), *tags == stored.tags) => Some("tags"),
+            Self { name: Some(name), .. } if is_long(name.is_within_limit(), *name == stored.name) => Some("name"),
+            Self { slug: Some(slug), .. } if is_long(slug.is_within_limit(), *slug == stored.slug) => Some("slug"),
+            _ => {
+                let keywords = [
+                    ("start_kw", &self.start_kw, &stored.start_kw),
+                    ("success_kw", &self.success_kw, &stored.success_kw),
+                    ("failure_kw", &self.failure_kw, &stored.failure_kw),
+                    ("subject", &self.subject, &stored.success_kw),
+                    ("subject_fail", &self.subject_fail, &stored.failure_kw),
+                ];
+                let is_wrong = |given: &Option<Keywords>, stored: &Keywords| {
+                    given.as_ref().is_some_and(|given| is_long(given.is_within_limit(), given == stored))
+                };
+                keywords.into_iter().find(|(_, given, stored)| is_wrong(given, stored)).map(|(field, ..)| field)
+            }
+        }
+    }
+
+    /// Whether `settings` equal this request on all of `fields`. A field that the request does not name never matches.
+    pub fn matches_unique(&self, settings: &CheckSettings, fields: &[UniqueField]) -> bool {
+        fields.iter().all(|field| self.unique_value(*field) == Some(settings.unique_value(*field)))
+    }
+
+    /// What the request names for a field.
+    pub fn unique_value(&self, field: UniqueField) -> Option<UniqueValue<'_>> {
+        match field {
+            UniqueField::Name => self.name.as_ref().map(|name| UniqueValue::Text(name.as_str())),
+            UniqueField::Slug => self.slug.as_ref().map(|slug| UniqueValue::Text(slug.as_str())),
+            UniqueField::Tags => self.tags.as_ref().map(|tags| UniqueValue::Text(tags.as_str())),
+            UniqueField::Timeout => self.timeout.map(UniqueValue::Seconds),
+            UniqueField::Grace => self.grace.map(UniqueValue::Seconds),
+        }
+    }
+}
+
+impl CheckSettings {
+    /// What a check has in a field.
+    pub fn unique_value(&self, field: UniqueField) -> UniqueValue<'_> {
+        match field {
+            UniqueField::Name => UniqueValue::Text(self.name.as_str()),
+            UniqueField::Slug => UniqueValue::Text(self.slug.as_str()),
+            UniqueField::Tags => UniqueValue::Text(self.tags.as_str()),
+            UniqueField::Timeout => UniqueValue::Seconds(self.timeout),
+            UniqueField::Grace => UniqueValue::Seconds(self.grace),
+        }
+    }
+}

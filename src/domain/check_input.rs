@@ -1,0 +1,77 @@
+//! Fields of checks as people give them: each is read, or refused with a sentence that says what is allowed.
+
+use std::sync::Arc;
+
+use super::channel::seconds_of;
+use super::schedule::Schedule;
+use super::text::{Description, Keywords, Name, Seconds, SecondsError, Slug, Tags, TextError};
+
+fn text_error_message(error: TextError, most: usize) -> String {
+    match error {
+        TextError::TooLong => format!("it has at most {most} characters"),
+        TextError::InvalidCharacter => "it consists of a to z, 0 to 9, hyphens and underscores".into(),
+    }
+}
+
+/// Takes a number of seconds.
+pub fn check_seconds(number: i64) -> Result<Seconds, String> {
+    Seconds::parse(number).map_err(seconds_error_message)
+}
+
+fn seconds_error_message(_: SecondsError) -> String {
+    format!("give a whole number of seconds from {} to {}", Seconds::MIN, Seconds::MAX)
+}
+
+/// Reads a name.
+pub fn parse_name(text: &str) -> Result<Name, String> {
+    Name::parse(text).map_err(|error| text_error_message(error, Name::MAX_CHARS))
+}
+
+/// Reads a slug.
+pub fn parse_slug(text: &str) -> Result<Slug, String> {
+    Slug::parse(text).map_err(|error| text_error_message(error, Slug::MAX_CHARS))
+}
+
+/// Reads tags.
+pub fn parse_tags(text: &str) -> Result<Tags, String> {
+    Tags::parse(text)
+        .map_err(|error| format!("{}, and there are at most {} tags", text_error_message(error, Tags::MAX_CHARS), Tags::MAX_TAGS))
+}
+
+/// Reads a description.
+pub fn parse_description(text: &str) -> Result<Description, String> {
+    Description::parse(text).map_err(|error| text_error_message(error, Description::MAX_CHARS))
+}
+
+/// Reads keywords.
+pub fn parse_keywords(text: &str) -> Result<Keywords, String> {
+    Keywords::parse(text).map_err(|error| text_error_message(error, Keywords::MAX_CHARS))
+}
+
+/// Reads seconds: a number of them, or a time with its unit, as in `15m`, `2h` or `1d`.
+pub fn parse_seconds(text: &str) -> Result<Seconds, String> {
+    let number = text.parse().ok().or_else(|| seconds_of(text, Seconds::MIN, Seconds::MAX).ok());
+    let told = |error| format!("{}, or a time such as 15m, 2h or 1d", seconds_error_message(error));
+    number.ok_or(SecondsError::TooSmall).and_then(Seconds::parse).map_err(told)
+}
+
+/// Reads a schedule.
+pub fn parse_schedule(text: &str) -> Result<Arc<Schedule>, String> {
+    Schedule::parse(text).map(Arc::new).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_numbers_or_times() {
+        for (text, wanted) in [("900", 900), ("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86_400), ("365d", 31_536_000)] {
+            assert_eq!(parse_seconds(text).map(Seconds::get), Ok(wanted), "{text}");
+        }
+        for text in ["", "59", "59s", "366d", "15", "15min", "m", "1.5h", "-1h", "99999999999999999999d"] {
+            let refused = parse_seconds(text).unwrap_err();
+            assert!(refused.contains("from 60 to 31536000, or a time such as 15m"), "{text}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Objects as files have them: the fields that are not at their defaults, in the order in which people read them.
+
+use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, Requirement};
+use crate::domain::check::CheckSettings;
+use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
+use crate::domain::text::{FailureThreshold, Keywords, Seconds, Tags};
+use crate::domain::timestamp::Timestamp;
+
+/// The value of a field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ObjectValue {
+    /// Text.
+    Text(Box<str>),
+    /// A whole number.
+    Number(i64),
+    /// Yes or no.
+    Flag(bool),
+    /// Texts.
+    List(Vec<Box<str>>),
+    /// Text that is shown to nobody.
+    Secret(Box<str>),
+    /// The path of a file that holds a secret.
+    Path(Box<str>),
+    /// Fields of their own.
+    Table(ObjectFields),
+}
+
+/// Fields with their values.
+pub type ObjectFields = Vec<(Box<str>, ObjectValue)>;
+
+impl ObjectValue {
+    /// The value as a difference shows it.
+    pub fn display_text(&self) -> String {
+        match self {
+            Self::Text(text) if text.is_empty() || text.chars().any(char::is_control) => format!("{text:?}"),
+            Self::Text(text) => text.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Flag(flag) => flag.to_string(),
+            Self::List(items) => format!("[{}]", items.join(", ")),
+            Self::Secret(_) => "(secret)".into(),
+            Self::Path(path) => format!("the file {path}"),
+            Self::Table(fields) => {
+                let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name} = {}", value.display_text())).collect();
+                format!("{{ {} }}", fields.join(", "))
+            }
+        }
+    }
+}
+
+/// What of an object differs: the name of each field, before and after. Of a secret only that it is another one is told.
+pub fn diff_fields(old: &ObjectFields, new: &ObjectFields) -> Vec<(Box<str>, Option<String>, Option<String>)> {
+    let (old, new) = (flatten_tables(old), flatten_tables(new));
+    let before = |name: &str| old.iter().find(|(other, _)| **other == *name).map(|(_, value)| *value);
+    let changed = new.iter().filter(|(name, value)| before(name) != Some(*value)).map(|(name, value)| {
+        let told =
+            if matches!(value, ObjectValue::Secret(_)) && before(name).is_some() { "(changed)".into() } else { value.display_text() };
+        (name.clone(), before(name).map(ObjectValue::display_text), Some(told))
+    });
+    let gone = old.iter().filter(|(name, _)| !new.iter().any(|(other, _)| other == name));
+    changed.chain(gone.map(|(name, value)| (name.clone(), Some(value.display_text()), None))).collect()
+}
+
+/// Fields of tables beside the others, with the name of the table before theirs.
+fn flatten_tables(fields: &ObjectFields) -> Vec<(Box<str>, &ObjectValue)> {
+    let mut all = Vec::new();
+    for (name, value) in fields {
+        match value {
+            ObjectValue::Table(inner) => all.extend(inner.iter().map(|(key, value)| (format!("{name}.{key}").into(), value))),
+            value => all.push((name.clone(), value)),
+        }
+    }
+    all
+}
+
+/// Seconds as files have them, in the largest unit that divides them: `90s`, `15m`, `2h`, `1d`.
+pub fn format_seconds(seconds: i64) -> Box<str> {
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    let (name, unit) = units.into_iter().find(|(_, unit)| seconds % unit == 0).unwrap_or(("s", 1));
+    format!("{}{name}", seconds / unit).into()
+}
+
+/// A moment as files have it: RFC 3339.
+fn timestamp_value(at: Timestamp) -> ObjectValue {
+    let mut text = String::new();
+    if at.micros() % 1_000_000 == 0 {
+        at.write_rfc3339_secs(&mut text);
+    } else {
+        at.write_rfc3339_micros(&mut text);
+    }
+    ObjectValue::Text(text.into())
+}
+
+/// Parts that a separator parts; the text itself, if the parts would not give it back.
+fn list_or_text(text: &str, separator: &str) -> ObjectValue {
+    let items: Vec<Box<str>> = text.split(separator).map(Box::from).collect();
+    let is_plain = |item: &str| !item.is_empty() && item.trim() == item;
+    if items.iter().all(|item| is_plain(item)) { ObjectValue::List(items) } else { ObjectValue::Text(text.into()) }
+}
+
+/// Tags: a list of them, or the text if that would not give it back.
+pub fn tags_value(tags: &Tags) -> ObjectValue {
+    list_or_text(tags.as_str(), " ")
+}
+
+fn keywords_value(keywords: &Keywords) -> ObjectValue {
+    list_or_text(keywords.as_str(), ",")
+}
+
+/// The fields of a check: `channels` and `parents` are how those that it has are named. Its slug is not among them.
+pub fn check_fields(settings: &CheckSettings, mut channels: Vec<Box<str>>, mut parents: Vec<Box<str>>) -> ObjectFields {
+    channels.sort();
+    parents.sort();
+    let mut fields = ObjectFields::new();
+    let mut put = |name: &str, value: ObjectValue| fields.push((name.into(), value));
+    if settings.name.as_str() != settings.slug.as_str() {
+        put("name", ObjectValue::Text(settings.name.as_str().into()));
+    }
+    match &settings.schedule {
+        Some(schedule) => {
+            put("schedule", ObjectValue::Text(schedule.text().into()));
+            if settings.tz.name() != "UTC" {
+                put("tz", ObjectValue::Text(settings.tz.name().into()));
+            }
+        }
+        None => put("every", ObjectValue::Text(format_seconds(settings.timeout.get()))),
+    }
+    if settings.grace != Seconds::HOUR {
+        put("grace", ObjectValue::Text(format_seconds(settings.grace.get())));
+    }
+    if !settings.tags.as_str().is_empty() {
+        put("tags", tags_value(&settings.tags));
+    }
+    if !settings.desc.as_str().is_empty() {
+        put("desc", ObjectValue::Text(settings.desc.as_str().into()));
+    }
+    if !channels.is_empty() {
+        put("channels", ObjectValue::List(channels));
+    }
+    for (name, flag, value) in [
+        ("manual-resume", settings.manual_resume, ObjectValue::Flag(true)),
+        ("methods", settings.post_only, ObjectValue::Text("POST".into())),
+    ] {
+        if flag {
+            put(name, value);
+        }
+    }
+    let filter = filter_fields(settings);
+    if !filter.is_empty() {
+        put("filter", ObjectValue::Table(filter));
+    }
+    let mut alert = ObjectFields::new();
+    if settings.failure_threshold != FailureThreshold::ONE {
+        alert.push(("after".into(), ObjectValue::Number(settings.failure_threshold.get().into())));
+    }
+    if !parents.is_empty() {
+        alert.push(("parents".into(), ObjectValue::List(parents)));
+    }
+    if !alert.is_empty() {
+        put("alert", ObjectValue::Table(alert));
+    }
+    fields
+}
+
+fn filter_fields(settings: &CheckSettings) -> ObjectFields {
+    let on = settings.filters;
+    let flags = [("subject", on.subject), ("body", on.body), ("http-body", on.http_body), ("default-fail", on.default_fail)];
+    let flags = flags.into_iter().filter(|(_, on)| *on).map(|(name, _)| (name.into(), ObjectValue::Flag(true)));
+    let words = [("start", &settings.start_kw), ("success", &settings.success_kw), ("failure", &settings.failure_kw)];
+    let words = words.into_iter().filter(|(_, words)| !words.is_empty()).map(|(name, words)| (name.into(), keywords_value(words)));
+    flags.chain(words).collect()
+}
+
+/// The fields of a channel, its kind first. Its name is not among them.
+pub fn channel_fields(settings: &ChannelSettings) -> ObjectFields {
+    let kind = settings.kind();
+    let mut fields: ObjectFields = vec![("kind".into(), ObjectValue::Text(kind.name.into()))];
+    for (key, value) in settings.pairs() {
+        if is_default_value(kind, key, value) {
+            continue;
+        }
+        match kind.secret_key_of_file(key) {
+            Some(of) => fields.push((of.into(), ObjectValue::Path(value.into()))),
+            None if kind.is_secret(key) => fields.push((key.into(), ObjectValue::Secret(value.into()))),
+            None => fields.push((key.into(), ObjectValue::Text(value.into()))),
+        }
+    }
+    fields
+}
+
+/// Whether a value is what a key has that was left out.
+fn is_default_value(kind: &ChannelKind, key: &str, value: &str) -> bool {
+    let preset = kind.fields.iter().find(|field| field.key == key);
+    preset.is_some_and(|field| {
+        matches!(field.requirement, Requirement::Default(default) if default == value) && !matches!(field.field_type, FieldType::Header)
+    })
+}
+
+/// The fields of a maintenance window. Its name is not among them.
+pub fn window_fields(window_tags: &Tags, times: &WindowTimes) -> ObjectFields {
+    let mut fields = ObjectFields::new();
+    if !window_tags.as_str().is_empty() {
+        fields.push(("tags".into(), tags_value(window_tags)));
+    }
+    match times {
+        WindowTimes::Once { from, to } => {
+            fields.push(("from".into(), timestamp_value(*from)));
+            fields.push(("to".into(), timestamp_value(*to)));
+        }
+        WindowTimes::Recurring { schedule, tz, minutes } => {
+            fields.push(("at".into(), ObjectValue::Text(schedule.text().into())));
+            if tz.name() != "UTC" {
+                fields.push(("tz".into(), ObjectValue::Text(tz.name().into())));
+            }
+            fields.push(("for".into(), ObjectValue::Text(format_seconds(i64::from(*minutes) * 60))));
+        }
+    }
+    fields
+}
+
+impl MaintenanceWindow {
+    /// Its fields in a file.
+    pub fn fields(&self) -> ObjectFields {
+        window_fields(&self.tags, &self.times)
+    }
+}

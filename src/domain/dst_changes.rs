@@ -1,0 +1,141 @@
+//! What the next changes of the clocks do to a schedule, so that nobody is surprised in the night.
+
+use super::formatting::{TimeFormatter, format_count};
+use super::schedule::Schedule;
+use super::timestamp::Timestamp;
+use super::timezone::Timezone;
+use super::timezone::wall_time::{WallTime, WallTimeResolution};
+
+/// Changes that are looked at.
+const MAX_CHANGES: usize = 2;
+/// How far ahead they are looked for: seconds.
+const LOOKAHEAD_SECS: i64 = 366 * 86_400;
+/// From so many runs a day on, nobody minds a single one.
+const FREQUENT_RUNS_PER_DAY: usize = 24;
+
+/// A sentence about each of the next two changes of the clocks within a year that shifts, leaves out or repeats a run of the schedule.
+pub fn dst_warnings(schedule: &Schedule, zone: &Timezone, now: Timestamp) -> Vec<String> {
+    if schedule.has_own_zone() {
+        return Vec::new();
+    }
+    let end = now.plus_secs(LOOKAHEAD_SECS);
+    let changes = zone.transitions_after(now).take_while(|(at, _)| *at <= end);
+    // Some change only the name of the zone's time.
+    let moved = changes.filter_map(|(at, offset)| Some((at, offset - utc_offset_at(zone, at.plus_secs(-1))?))).filter(|(_, by)| *by != 0);
+    moved.take(MAX_CHANGES).filter_map(|(at, by)| dst_warning(schedule, zone, now, at, by > 0)).collect()
+}
+
+/// Seconds that the zone is ahead of UTC.
+fn utc_offset_at(zone: &Timezone, at: Timestamp) -> Option<i64> {
+    Some(zone.wall_time_at(at)?.secs() - at.secs())
+}
+
+/// What the change at this moment does to the runs of the day before it, of its day, and of the day after.
+fn dst_warning(schedule: &Schedule, zone: &Timezone, now: Timestamp, change: Timestamp, forward: bool) -> Option<String> {
+    // A clock that is never moved shows which readings the schedule names.
+    let midnight = zone.wall_time_at(change.plus_secs(-1))?.midnight();
+    let (from, to) = (midnight.plus_secs(-86_400), midnight.plus_secs(2 * 86_400));
+    let utc = Timezone::utc();
+    let named = schedule.occurrences(Timestamp::from_secs(from.secs() - 1), &utc).map(|at| WallTime::from_secs(at.secs()));
+    let named: Vec<_> = named.take_while(|wall| *wall < to).take(3 * FREQUENT_RUNS_PER_DAY).collect();
+    if named.len() >= 3 * FREQUENT_RUNS_PER_DAY {
+        return None;
+    }
+    let runs = schedule.occurrences(change.plus_secs(-86_400), zone).take_while(|at| *at < change.plus_secs(86_400));
+    let runs: Vec<_> = runs.take(2 * FREQUENT_RUNS_PER_DAY).collect();
+    let (mut left_out, mut twice) = (Vec::new(), Vec::new());
+    for wall in &named {
+        match zone.resolve(*wall)? {
+            WallTimeResolution::Skipped(..) => left_out.push(*wall),
+            WallTimeResolution::Twice([first, second], _) if runs.contains(&first) && runs.contains(&second) => twice.push(*wall),
+            WallTimeResolution::Twice(..) | WallTimeResolution::Once(_) => {}
+        }
+    }
+    // A run of what is left out may come right after the change, where the schedule names none.
+    let comes_at = runs.iter().find(|at| **at >= change && zone.wall_time_at(**at).is_some_and(|wall| !named.contains(&wall)));
+    let comes_at = comes_at.and_then(|at| zone.wall_time_at(*at));
+    let what = match (left_out.as_slice(), twice.as_slice()) {
+        ([], []) => return None,
+        ([one], _) => match comes_at {
+            Some(later) => format!("the run of {} comes at {}", format_wall_time(*one), format_wall_time(later)),
+            None => format!("the run of {} is left out", format_wall_time(*one)),
+        },
+        ([], [one]) => format!("the run of {} comes twice", format_wall_time(*one)),
+        ([], more) => format!("{} come twice", format_count(more.len(), "run")),
+        (more, _) => match comes_at {
+            Some(later) => {
+                format!("of {} in the hour that is skipped, one comes, at {}", format_count(more.len(), "run"), format_wall_time(later))
+            }
+            None => format!("{} are left out", format_count(more.len(), "run")),
+        },
+    };
+    let times = TimeFormatter { now, zone };
+    let way = if forward { "forward" } else { "back" };
+    Some(format!("Clocks go {way} on {}: {what}.", times.date(change)))
+}
+
+/// What a clock shows, to the minute.
+fn format_wall_time(wall: WallTime) -> String {
+    let minutes = wall.second_of_day() / 60;
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn warnings(schedule: &str, zone: &str) -> Vec<String> {
+        let now = Timestamp::from_micros("2026-11-20T10:00:00Z".parse::<jiff::Timestamp>().unwrap().as_microsecond());
+        dst_warnings(&Schedule::parse(schedule).unwrap(), &Timezone::parse(zone).unwrap(), now)
+    }
+
+    #[test]
+    fn surprises_are_told_in_twenty_zones() {
+        let forward = |date: &str, what: &str| format!("Clocks go forward on {date}: {what}.");
+        let back = |date: &str, what: &str| format!("Clocks go back on {date}: {what}.");
+        for (zone, hour, words) in [
+            ("Europe/Riga", 3, vec![forward("28 Mar 2027", "the run of 03:30 comes at 04:00")]),
+            ("Europe/London", 1, vec![forward("28 Mar 2027", "the run of 01:30 comes at 02:00")]),
+            ("Europe/Lisbon", 1, vec![forward("28 Mar 2027", "the run of 01:30 comes at 02:00")]),
+            ("Europe/Berlin", 2, vec![forward("28 Mar 2027", "the run of 02:30 comes at 03:00")]),
+            ("Europe/Berlin", 4, vec![]),
+            ("America/New_York", 2, vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")]),
+            ("America/Los_Angeles", 2, vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")]),
+            ("America/St_Johns", 2, vec![forward("14 Mar 2027", "the run of 02:30 comes at 03:00")]),
+            ("America/Havana", 0, vec![forward("14 Mar 2027", "the run of 00:30 comes at 01:00")]),
+            ("America/Santiago", 0, vec![forward("5 Sep 2027", "the run of 00:30 comes at 01:00")]),
+            ("Atlantic/Azores", 0, vec![forward("28 Mar 2027", "the run of 00:30 comes at 01:00")]),
+            ("Africa/Cairo", 0, vec![forward("30 Apr 2027", "the run of 00:30 comes at 01:00")]),
+            ("Asia/Beirut", 0, vec![forward("28 Mar 2027", "the run of 00:30 comes at 01:00")]),
+            ("Asia/Jerusalem", 2, vec![forward("26 Mar 2027", "the run of 02:30 comes at 03:00")]),
+            ("Australia/Sydney", 2, vec![forward("3 Oct 2027", "the run of 02:30 comes at 03:00")]),
+            ("Australia/Lord_Howe", 2, vec![]),
+            ("Pacific/Auckland", 2, vec![forward("26 Sep 2027", "the run of 02:30 comes at 03:00")]),
+            ("Antarctica/Troll", 1, vec![forward("28 Mar 2027", "the run of 01:30 comes at 03:00")]),
+            ("America/Asuncion", 0, vec![]),
+            ("Asia/Tokyo", 2, vec![]),
+            ("UTC", 2, vec![]),
+        ] {
+            assert_eq!(warnings(&format!("30 {hour} * * *"), zone), words, "{zone} {hour}");
+        }
+        assert_eq!(warnings("*-*-* 03:30", "Europe/Riga"), [forward("28 Mar 2027", "the run of 03:30 is left out")]);
+        let both = [forward("28 Mar 2027", "4 runs are left out"), back("31 Oct 2027", "4 runs come twice")];
+        assert_eq!(warnings("*/15 3 * * *", "Europe/Riga"), both);
+        let one = forward("28 Mar 2027", "of 2 runs in the hour that is skipped, one comes, at 04:00");
+        assert_eq!(warnings("15,45 3 * * *", "Europe/Riga"), [one]);
+        for calm in ["* * * * *", "*/5 * * * *", "0 * * * *", "0 12 * * *", "*-*-* 03:30 UTC", "2026-01-01"] {
+            assert_eq!(warnings(calm, "Europe/Riga"), Vec::<String>::new(), "{calm}");
+        }
+    }
+
+    proptest! {
+        /// A job outside the hours around midnight and of the night is never upset.
+        #[test]
+        fn nothing_is_said_of_the_day(hour in 5..22, minute in 0..60, zone in prop::sample::select(vec![
+            "Europe/Riga", "America/New_York", "America/St_Johns", "Asia/Beirut", "Pacific/Auckland", "Australia/Lord_Howe",
+        ])) {
+            prop_assert_eq!(warnings(&format!("{minute} {hour} * * *"), zone), Vec::<String>::new());
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Why a check changed its status, in one sentence, so that messages and pages give the same answer.
+
+use super::check::{Check, CheckSettings, CheckState};
+use super::flip::{Flip, FlipCause};
+use super::formatting::{TimeFormatter, format_duration};
+use super::status::{Status, VisibleStatus};
+use super::timestamp::Timestamp;
+
+/// What is known about a check that went down, beside its settings.
+#[derive(Clone, Copy, Debug)]
+pub struct FailureContext {
+    /// Its last success; `None`: there was none, or it is no longer kept.
+    pub last_success: Option<Timestamp>,
+    /// Microseconds that the run took that ended in the failure.
+    pub run_duration: Option<i64>,
+}
+
+/// When a ping was expected that did not come until a flip. `None`: that was not recorded, and the settings are not those of then any more.
+pub fn expected_ping_time(flip: Flip, settings: &CheckSettings, last_success: Option<Timestamp>) -> Option<Timestamp> {
+    if flip.awaited_since.is_some() {
+        return flip.awaited_since;
+    }
+    // A deadline is that much later than what was expected.
+    let expected = flip.at.plus_secs(-settings.grace.get());
+    let by_success = last_success.and_then(|success| settings.next_ping_after(success));
+    by_success.is_none_or(|at| at == expected).then_some(expected)
+}
+
+/// The sentence about a flip: what happened, when, and what was expected.
+pub fn explain_flip(flip: Flip, settings: &CheckSettings, known: FailureContext, times: &TimeFormatter<'_>) -> String {
+    let (at, when, zone, grace) = (times.at(flip.at), times.at_phrase(flip.at), times.zone.name(), settings.grace.get());
+    let since = || match known.last_success {
+        Some(success) => format!("No success signal has come since {}.", times.at(success)),
+        None => "No success signal is known.".into(),
+    };
+    let after = || known.run_duration.map_or_else(String::new, |took| format!(", {} after it started", format_duration(took)));
+    match flip.cause {
+        FlipCause::Late => match expected_ping_time(flip, settings, known.last_success) {
+            Some(expected) => format!("It was expected {} and had until {at} to report ({zone}). {}", times.at_phrase(expected), since()),
+            None => format!("It had until {at} to report ({zone}). {}", since()),
+        },
+        FlipCause::Overrun => {
+            let start = flip.awaited_since.unwrap_or(flip.at.plus_secs(-grace));
+            let within = format_duration(flip.at.micros_since(start));
+            format!("It started {} and has not reported an end within {within} ({zone}).", times.at_phrase(start))
+        }
+        FlipCause::SettingsChanged => {
+            format!("Its settings were changed, and by the new ones it had until {at} to report ({zone}). {}", since())
+        }
+        FlipCause::Fail => format!("It reported a failure {when} ({zone}){}.", after()),
+        FlipCause::ExitStatus(status) => format!("It reported exit status {status} {when} ({zone}){}.", after()),
+        FlipCause::Keyword => format!("It reported {when} ({zone}){}, and a word that means failure was in it.", after()),
+        FlipCause::NoKeyword => format!("It reported {when} ({zone}){}, and no word that means success was in it.", after()),
+        FlipCause::Success => format!("It reported a success {when} ({zone})."),
+        FlipCause::PausedOrResumed => format!("Somebody paused or resumed it {when} ({zone})."),
+        FlipCause::Unknown => format!("It changed {when} ({zone}); why was not recorded."),
+    }
+}
+
+/// What there is to say of a check at a moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StatusExplanation {
+    /// Its status.
+    pub status: VisibleStatus,
+    /// Its status in words, with since when if it is down: `Down since 03:45 (9 h 2 min).`
+    pub headline: String,
+    /// Why it has it and what will change it: some sentences.
+    pub reason: String,
+}
+
+/// What there is to say of a check now. `last` is its newest flip; `None`: it is no longer kept, or there was none.
+pub fn explain_status(check: &Check, last: Option<Flip>, known: FailureContext, times: &TimeFormatter<'_>) -> StatusExplanation {
+    let (settings, now) = (&*check.settings, times.now);
+    // What is overdue, though nobody has noticed yet, is so by the rules of the one who will.
+    let (mut state, mut flips) = (check.state, Vec::new());
+    state.apply_deadline(settings, now, &mut flips);
+    let (headline, mut reason) = match state.visible_status(settings, now) {
+        VisibleStatus::Down => {
+            let stored = Flip { at: state.changed, from: Status::Up, to: Status::Down, cause: FlipCause::Unknown, awaited_since: None };
+            let flip = flips.last().copied().or(last).filter(|flip| flip.to == Status::Down).unwrap_or(stored);
+            let since = format!("Down since {} ({}).", times.at(flip.at), format_duration(now.micros_since(flip.at)));
+            (since, vec![explain_flip(flip, settings, known, times)])
+        }
+        VisibleStatus::Grace => {
+            ("Late.".into(), state.grace_start.map(|at| format!("It was expected at {}.", times.at(at))).into_iter().collect())
+        }
+        VisibleStatus::Up => ("Up.".into(), vec![explain_up(&state, times)]),
+        VisibleStatus::New => ("New.".into(), vec![explain_new(&state).into()]),
+        VisibleStatus::Paused => ("Paused.".into(), vec![explain_paused(settings).into()]),
+    };
+    if let Some(run) = state.run {
+        reason.push(format!("A run began at {} ({}).", times.at_second(run.start), times.relative(run.start)));
+    }
+    let waits_for_sign = state.run.is_some() || state.visible_status(settings, now) == VisibleStatus::Grace;
+    if let Some(deadline) = state.deadline(settings).filter(|_| waits_for_sign) {
+        reason.push(format!("Unless it reports, it goes down at {} ({}).", times.at(deadline), times.relative(deadline)));
+    }
+    if let Some((at, why)) = state.notification.pending_decision() {
+        reason.push(format!("Nobody has been told yet: {why}. That is decided at {}.", times.at(at)));
+    }
+    StatusExplanation { status: state.visible_status(settings, now), headline, reason: reason.join(" ") }
+}
+
+fn explain_up(state: &CheckState, times: &TimeFormatter<'_>) -> String {
+    let last = state.last_ping.map(|at| format!("Last ping {}", times.relative(at)));
+    match (last, state.grace_start) {
+        (Some(last), Some(next)) => format!("{last}, next expected {} ({}).", times.at(next), times.relative(next)),
+        (Some(last), None) => format!("{last}. The schedule has ended; nothing more is expected."),
+        (None, _) => String::new(),
+    }
+}
+
+fn explain_new(state: &CheckState) -> &'static str {
+    match state.n_pings {
+        0 => "Waiting for the first ping. Until then nothing can be overdue.",
+        _ => "Waiting for the next ping. Until then nothing can be overdue.",
+    }
+}
+
+fn explain_paused(settings: &CheckSettings) -> &'static str {
+    if settings.manual_resume { "Pings are ignored until you resume it." } else { "The next success or failure starts it again." }
+}
+
+/// The reason of a flip in a few words, without a time.
+pub fn short_reason(cause: FlipCause) -> String {
+    match cause {
+        FlipCause::Late => "no success signal came in time".into(),
+        FlipCause::Overrun => "the run did not end in time".into(),
+        FlipCause::SettingsChanged => "its settings were changed".into(),
+        FlipCause::Fail => "it reported a failure".into(),
+        FlipCause::ExitStatus(status) => format!("it reported exit status {status}"),
+        FlipCause::Keyword => "a word that means failure was in its report".into(),
+        FlipCause::NoKeyword => "no word that means success was in its report".into(),
+        FlipCause::Success => "it reported a success".into(),
+        FlipCause::PausedOrResumed => "somebody paused or resumed it".into(),
+        FlipCause::Unknown => "not recorded".into(),
+    }
+}
+
+/// The word of a cause in what programs get.
+pub fn cause_name(cause: FlipCause) -> &'static str {
+    match cause {
+        FlipCause::Late => "late",
+        FlipCause::Overrun => "overrun",
+        FlipCause::SettingsChanged => "edited",
+        FlipCause::Fail => "fail",
+        FlipCause::ExitStatus(_) => "exit",
+        FlipCause::Keyword => "keyword",
+        FlipCause::NoKeyword => "no_keyword",
+        FlipCause::Success => "success",
+        FlipCause::PausedOrResumed => "operator",
+        FlipCause::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! What another program's server made with its secret and is to go on working here: API keys of which only a digest is known, and badge URLs.
+//!
+//! Such a key is known by its own hash from its first use on. When no key needs a secret any more, it is forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha1::Sha1;
+use sha2::{Digest as _, Sha256};
+
+/// Bytes of a block of SHA-1 and of SHA-256: a key of an HMAC is filled up with zeros to so many (RFC 2104, section 2).
+const HMAC_BLOCK_BYTES: usize = 64;
+
+fn pad_to_block(key: &[u8]) -> [u8; HMAC_BLOCK_BYTES] {
+    let mut block = [0; HMAC_BLOCK_BYTES];
+    block.iter_mut().zip(key).for_each(|(byte, own)| *byte = *own);
+    block
+}
+
+/// The HMAC-SHA-256 of an API key with a [`LegacySecret`]. Keys are looked up by it as they are by a `KeyHash`.
+#[derive(Clone, Copy, Eq)]
+pub struct LegacyKeyDigest(pub [u8; 32]);
+
+impl PartialEq for LegacyKeyDigest {
+    fn eq(&self, other: &Self) -> bool {
+        subtle::ConstantTimeEq::ct_eq(self.0.as_slice(), &other.0).into()
+    }
+}
+
+impl std::hash::Hash for LegacyKeyDigest {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// The secret of another program's server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LegacySecret(Box<str>);
+
+impl LegacySecret {
+    /// Bytes that it may have: see [limits](crate::docs::limits).
+    pub const MAX_BYTES: usize = 1_000;
+
+    /// Refuses an empty secret and more than 1,000 bytes; the message says which.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        match text.len() {
+            0 => Err("the secret is empty"),
+            length if length > Self::MAX_BYTES => Err("a secret has at most 1,000 bytes"),
+            _ => Ok(Self(text.into())),
+        }
+    }
+
+    /// The secret itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What the other server kept in place of this key.
+    pub fn digest_key(&self, key: &[u8]) -> LegacyKeyDigest {
+        let secret = self.0.as_bytes();
+        // A key of an HMAC that is longer than a block is hashed first (RFC 2104, section 2).
+        let block = if secret.len() > HMAC_BLOCK_BYTES { pad_to_block(&Sha256::digest(secret)) } else { pad_to_block(secret) };
+        LegacyKeyDigest(Hmac::<Sha256>::new(&block.into()).chain_update(key).finalize().into_bytes().into())
+    }
+}
+
+/// What an HMAC-SHA-1 is keyed with that signed the badge URLs of one project, made of its badge key and the other program's secret.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LegacyBadgeKey(pub [u8; 20]);
+
+impl LegacyBadgeKey {
+    /// That of a project.
+    pub fn for_project(badge_key: &str, secret: &LegacySecret) -> Self {
+        Self(Sha1::new().chain_update(badge_key).chain_update(secret.as_str()).finalize().into())
+    }
+
+    /// The HMAC of a tag, or of all checks: the signature begins with it.
+    pub fn sign_tag(&self, tag: Option<&str>) -> [u8; 20] {
+        Hmac::<Sha1>::new(&pad_to_block(&self.0).into()).chain_update(tag.unwrap_or("*")).finalize().into_bytes().into()
+    }
+}
+
+macro_rules! masked {
+    ($($name:ident)*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(concat!(stringify!($name), "(..)"))
+            }
+        }
+    )*};
+}
+
+masked!(LegacyKeyDigest LegacySecret LegacyBadgeKey);
+
+/// What an API key is recognised by that another program made and nobody has used here yet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LegacyKey {
+    /// It opens only what reads.
+    pub read_only: bool,
+    /// The number of the secret that makes the digest: see [`LegacySecrets`].
+    pub secret_number: u8,
+    /// The digest.
+    pub digest: LegacyKeyDigest,
+}
+
+impl LegacyKey {
+    /// What keys begin with that may write, and what those begin with that may only read.
+    const PREFIXES: [(bool, &str); 2] = [(false, "hcw_"), (true, "hcr_")];
+
+    /// What such a key begins with.
+    pub fn prefix(read_only: bool) -> &'static str {
+        Self::PREFIXES.into_iter().find(|(own, _)| *own == read_only).map_or("", |(_, prefix)| prefix)
+    }
+
+    /// Whether a key of this text may only read; `None`: no such key begins like that.
+    pub fn read_only_by_prefix(text: &[u8]) -> Option<bool> {
+        Self::PREFIXES.into_iter().find(|(_, prefix)| text.starts_with(prefix.as_bytes())).map(|(read_only, _)| read_only)
+    }
+}
+
+/// The secrets of other servers that keys still need, each with a number from 1 to [`Self::MAX_SECRETS`]. A number is free again when its secret has
+/// been forgotten.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LegacySecrets(BTreeMap<u8, LegacySecret>);
+
+impl LegacySecrets {
+    /// Secrets that are known at the most. A request with a wrong key costs as many HMACs. See [limits](crate::docs::limits).
+    pub const MAX_SECRETS: u8 = 8;
+
+    /// These as they were kept.
+    ///
+    /// # Errors
+    /// When two have one number, or a number is out of range.
+    pub fn from_stored(secrets: impl IntoIterator<Item = (u8, LegacySecret)>) -> Result<Self, &'static str> {
+        let mut stored = BTreeMap::new();
+        for (number, secret) in secrets {
+            if !(1..=Self::MAX_SECRETS).contains(&number) || stored.insert(number, secret).is_some() {
+                return Err("the number of a secret is out of range, or there twice");
+            }
+        }
+        Ok(Self(stored))
+    }
+
+    /// These and one more, and its number; one that is there keeps its own.
+    ///
+    /// # Errors
+    /// When there are as many as there may be; the message says what to do.
+    pub fn with_secret(&self, secret: &LegacySecret) -> Result<(Self, u8), &'static str> {
+        if let Some((number, _)) = self.iter().find(|(_, own)| *own == secret) {
+            return Ok((self.clone(), number));
+        }
+        let free = (1..=Self::MAX_SECRETS).find(|number| !self.0.contains_key(number));
+        let number = free.ok_or("keys of 8 other servers wait for their first use; use or revoke those of one of them first")?;
+        let mut more = self.clone();
+        more.0.insert(number, secret.clone());
+        Ok((more, number))
+    }
+
+    /// Those of these that have one of the numbers.
+    pub fn retain_numbers(&self, needed: &BTreeSet<u8>) -> Self {
+        Self(self.iter().filter(|(number, _)| needed.contains(number)).map(|(number, secret)| (number, secret.clone())).collect())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, &LegacySecret)> {
+        self.0.iter().map(|(number, secret)| (*number, secret))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(text: &str) -> LegacySecret {
+        LegacySecret::parse(text).unwrap()
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn keys_are_digested_as_the_other_server_digested_them() {
+        // Python: hmac.new(secret, key, hashlib.sha256).hexdigest()
+        for (own, key, digest) in [
+            ("s3cret", "hcw_abcdefghijklmnopqrstuvwxyz01", "17e81515a4e915712af8fd8dc3c5ace0c3787e7f941bcab00d858d932a930abe"),
+            (&"long-".repeat(20), "hcr_abcdefghijklmnopqrstuvwxyz01", "07624e366167067785c3e41adae3b49782d845b6c9a0719f10b649b478c28574"),
+            (&"x".repeat(64), "ž", "f1f7b684df73db2de4fa37ba7060110b1c954c30429adc7ef6984dc829bcc309"),
+        ] {
+            assert_eq!(hex(&secret(own).digest_key(key.as_bytes()).0), digest, "{own}");
+        }
+    }
+
+    #[test]
+    fn secrets_and_what_they_make_are_never_shown() {
+        let secret = secret("s3cret");
+        let shown = format!("{secret:?} {:?} {:?}", LegacyBadgeKey::for_project("bk-1", &secret), secret.digest_key(b"key"));
+        assert_eq!(shown, "ForeignSecret(..) OldBadge(..) KeyDigest(..)");
+        let (adopted, _) = LegacySecrets::default().with_secret(&secret).unwrap();
+        assert!(!format!("{adopted:?}").contains("s3cret"));
+        assert!(LegacySecret::parse("").is_err() && LegacySecret::parse(&"x".repeat(1_001)).is_err());
+    }
+
+    #[test]
+    fn the_beginning_of_a_key_says_what_it_may_do() {
+        for (text, read_only) in
+            [("hcw_abc", Some(false)), ("hcr_abc", Some(true)), ("hcw", None), ("HCW_abc", None), ("", None), ("xhcw_", None)]
+        {
+            assert_eq!(LegacyKey::read_only_by_prefix(text.as_bytes()), read_only, "{text}");
+        }
+        for read_only in [false, true] {
+            assert_eq!(LegacyKey::read_only_by_prefix(LegacyKey::prefix(read_only).as_bytes()), Some(read_only));
+        }
+    }
+
+    #[test]
+    fn each_secret_has_a_number_until_it_is_forgotten() {
+        let mut adopted = LegacySecrets::default();
+        for number in 1..=LegacySecrets::MAX_SECRETS {
+            for _ in 0..2 {
+                let (more, own) = adopted.with_secret(&secret(&format!("secret {number}"))).unwrap();
+                assert_eq!(own, number);
+                adopted = more;
+            }
+        }
+        assert!(adopted.with_secret(&secret("one more")).is_err());
+        let fewer = adopted.retain_numbers(&BTreeSet::from([1, 3, 9]));
+        assert_eq!(fewer.iter().map(|(number, secret)| (number, secret.as_str())).collect::<Vec<_>>(), [(1, "secret 1"), (3, "secret 3")]);
+        assert_eq!(fewer.with_secret(&secret("another")).unwrap().1, 2);
+        assert!(adopted.retain_numbers(&BTreeSet::new()).is_empty());
+    }
+
+    #[test]
+    fn what_was_kept_is_read_or_refused() {
+        let read = |numbers: &[u8]| LegacySecrets::from_stored(numbers.iter().map(|number| (*number, secret(&number.to_string())))).is_ok();
+        assert!(read(&[]) && read(&[1, 8]));
+        assert!(!read(&[0]) && !read(&[9]) && !read(&[2, 2]));
+    }
+}

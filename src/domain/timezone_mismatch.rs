@@ -1,0 +1,153 @@
+//! Whether the pings of a check fit its schedule in another time zone: the usual reason why a job that runs seems late.
+
+use super::formatting::format_duration;
+use super::schedule::Schedule;
+use super::timestamp::{MICROS_PER_SEC, Timestamp};
+use super::timezone::Timezone;
+
+/// Fewer runs say nothing.
+pub const MIN_RUNS: usize = 4;
+/// More runs say nothing new.
+pub const MAX_RUNS: usize = 50;
+/// Zones that are tried.
+const MAX_ZONES: usize = 16;
+/// Moments of a schedule that are looked at for one zone. Who is expected more often than that between the runs is never far from one.
+const MAX_OCCURRENCES: usize = 2_000;
+/// Runs are off if half of them are at least that far from the nearest moment of the schedule: microseconds.
+const MISMATCH_MICROS: i64 = 25 * 60 * MICROS_PER_SEC;
+/// They fit if half of them are at most that far: microseconds.
+const MATCH_MICROS: i64 = 10 * 60 * MICROS_PER_SEC;
+/// A moment of the schedule is looked for from that much before the first run until that much after the last: seconds. No two clocks are
+/// further apart.
+const SEARCH_MARGIN_SECS: i64 = 27 * 3600;
+
+/// What is wrong with the zone of a check.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TimezoneMismatch {
+    /// The zone in which the runs fit.
+    pub zone: Timezone,
+    /// How much later than the schedule the runs come, in microseconds; negative: earlier.
+    pub offset_micros: i64,
+}
+
+impl TimezoneMismatch {
+    /// What is seen and what would explain it, in two sentences.
+    pub fn describe(&self) -> String {
+        let quarter = 15 * 60 * MICROS_PER_SEC;
+        let about = format_duration((self.offset_micros.saturating_abs() + quarter / 2) / quarter * quarter);
+        let side = if self.offset_micros < 0 { "before" } else { "after" };
+        let zone = self.zone.name();
+        format!("Pings come about {about} {side} the schedule. They fit if the machine's clock is set to {zone}.")
+    }
+}
+
+/// The zone of `candidates` in which the runs fit the schedule, if they are off in the check's own. `runs` are the moments at which the last
+/// runs began, or ended where nothing else is known, at most [`MAX_RUNS`]; their order does not matter. Of zones that fit equally the
+/// first is named.
+pub fn find_matching_timezone(
+    schedule: &Schedule,
+    own: &Timezone,
+    runs: &[Timestamp],
+    candidates: &[Timezone],
+) -> Option<TimezoneMismatch> {
+    if runs.len() < MIN_RUNS || schedule.has_own_zone() {
+        return None;
+    }
+    let off = median_offset(schedule, own, runs).filter(|off| off.abs() >= MISMATCH_MICROS)?;
+    let fit =
+        |zone: &Timezone| median_offset(schedule, zone, runs).map(i64::abs).filter(|fit| *fit <= MATCH_MICROS && fit * 3 <= off.abs());
+    let fits = candidates.iter().take(MAX_ZONES).filter_map(|zone| Some((fit(zone)?, zone)));
+    fits.min_by_key(|(fit, _)| *fit).map(|(_, zone)| TimezoneMismatch { zone: zone.clone(), offset_micros: off })
+}
+
+/// The distance from the nearest moment of the schedule that half of the runs do not exceed, with its sign: negative for runs that come
+/// before it. `None`: the schedule names too many moments between the runs, or none.
+fn median_offset(schedule: &Schedule, zone: &Timezone, runs: &[Timestamp]) -> Option<i64> {
+    let (first, last) = (runs.iter().min()?.plus_secs(-SEARCH_MARGIN_SECS), runs.iter().max()?.plus_secs(SEARCH_MARGIN_SECS));
+    let mut moments: Vec<_> = schedule.occurrences(first, zone).take_while(|at| *at <= last).take(MAX_OCCURRENCES).collect();
+    if moments.len() == MAX_OCCURRENCES {
+        return None;
+    }
+    moments.sort_unstable();
+    let mut off = Vec::with_capacity(runs.len());
+    for run in runs {
+        let next = moments.partition_point(|at| at < run);
+        let around = moments.get(next.saturating_sub(1)..moments.len().min(next + 1))?;
+        off.push(around.iter().map(|at| run.micros_since(*at)).min_by_key(|off| off.abs())?);
+    }
+    off.sort_unstable_by_key(|off| off.abs());
+    off.get(off.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn moment(text: &str) -> Timestamp {
+        Timestamp::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond())
+    }
+
+    fn zone(name: &str) -> Timezone {
+        Timezone::parse(name).unwrap()
+    }
+
+    /// The first moments of a schedule for a clock in a zone, so many seconds later.
+    fn runs(schedule: &str, clock: &str, late: i64, count: usize) -> Vec<Timestamp> {
+        let (schedule, clock) = (Schedule::parse(schedule).unwrap(), zone(clock));
+        let series = schedule.occurrences(moment("2026-11-01T00:00:00Z"), &clock);
+        series.take(count).map(|at| at.plus_secs(late)).collect()
+    }
+
+    #[test]
+    fn a_clock_in_another_zone_is_recognised() {
+        let zones = ["Europe/Riga", "UTC", "America/New_York", "Asia/Kolkata"].map(zone);
+        let found = |schedule: &str, own: &str, runs: &[Timestamp]| {
+            find_matching_timezone(&Schedule::parse(schedule).unwrap(), &zone(own), runs, &zones).map(|found| found.describe())
+        };
+        let fits = |about: &str, zone: &str| {
+            Some(format!("Pings come about {about} the schedule. They fit if the machine's clock is set to {zone}."))
+        };
+        for (schedule, own, clock, late, count, words) in [
+            ("30 3 * * *", "Europe/Riga", "UTC", 20, 10, fits("2 hours after", "UTC")),
+            ("30 3 * * *", "UTC", "Europe/Riga", 20, 10, fits("2 hours before", "Europe/Riga")),
+            ("30 3 * * *", "UTC", "Asia/Kolkata", 0, 4, fits("5 h 30 min before", "Asia/Kolkata")),
+            ("Mon *-*-* 10:00", "UTC", "America/New_York", 60, 15, fits("5 hours after", "America/New_York")),
+            // Too few.
+            ("30 3 * * *", "Europe/Riga", "UTC", 20, 3, None),
+            // They fit as they are, or nowhere.
+            ("30 3 * * *", "Europe/Riga", "Europe/Riga", 20, 10, None),
+            ("30 3 * * *", "Europe/Riga", "UTC", 45 * 60, 10, None),
+            ("30 3 * * *", "Europe/Riga", "Asia/Tokyo", 0, 10, None),
+            // Nobody is far from what comes every hour or more often.
+            ("0 * * * *", "Europe/Riga", "UTC", 0, 20, None),
+            ("* * * * *", "Europe/Riga", "UTC", 0, 50, None),
+            // The zone of the check means nothing to this one.
+            ("*-*-* 03:30 Europe/Riga", "Europe/Riga", "UTC", 7_200, 10, None),
+        ] {
+            assert_eq!(found(schedule, own, &runs(schedule, clock, late, count)), words, "{schedule} {own} {clock} {late}");
+        }
+    }
+
+    #[test]
+    fn a_few_runs_by_hand_do_not_hide_it() {
+        let mut runs = runs("30 3 * * *", "UTC", 20, 10);
+        runs.extend([moment("2026-11-05T12:00:00Z"), moment("2026-11-06T17:00:00Z")]);
+        let found = find_matching_timezone(&Schedule::parse("30 3 * * *").unwrap(), &zone("Europe/Riga"), &runs, &[zone("UTC")]);
+        assert_eq!(found.unwrap().zone, zone("UTC"));
+    }
+
+    proptest! {
+        /// A job that runs within ten minutes of its schedule is never suspected.
+        #[test]
+        fn who_is_punctual_is_not_suspected(
+            hour in 0..24, minute in 0..60, own in 0_usize..4, late in prop::collection::vec(-600_i64..=600, 4..50)
+        ) {
+            let zones = ["Europe/Riga", "UTC", "America/St_Johns", "Australia/Lord_Howe"].map(zone);
+            let schedule = Schedule::parse(&format!("{minute} {hour} * * *")).unwrap();
+            let series = schedule.occurrences(moment("2026-09-20T00:00:00Z"), &zones[own]);
+            let runs: Vec<_> = series.zip(&late).map(|(at, late)| at.plus_secs(*late)).collect();
+            prop_assert_eq!(find_matching_timezone(&schedule, &zones[own], &runs, &zones), None);
+        }
+    }
+}

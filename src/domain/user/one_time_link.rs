@@ -1,0 +1,118 @@
+//! Links that are good once: for the first owner, for whoever is invited, and for a password that was lost.
+
+use std::fmt::{self, Write as _};
+
+use super::super::ids::{LinkId, UserId};
+use super::super::project::KeyHash;
+use super::super::timestamp::Timestamp;
+
+/// The letters and digits of a code: none of I, L, O and U, which are read as others.
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+/// Characters that stand together where a code is shown.
+const GROUP_LENGTH: usize = 4;
+
+/// A link that may be used once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OneTimeLink {
+    /// Its number.
+    pub id: LinkId,
+    /// What its code is recognised by.
+    pub hash: KeyHash,
+    /// What whoever has it may do.
+    pub purpose: LinkPurpose,
+    /// When it stops working.
+    pub expires: Timestamp,
+}
+
+impl OneTimeLink {
+    /// Whether it is too late to use it.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        now >= self.expires
+    }
+}
+
+/// What a link is for. There is at most one link for each purpose: a new one takes the place of the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LinkPurpose {
+    /// To become the first owner, as long as there is no user.
+    Setup,
+    /// To choose the password of this user: its first, or another.
+    Password(UserId),
+}
+
+/// What stands in a link, or is typed: 16 characters with five random bits each. Small letters, hyphens and white space do not count, and
+/// I, L and O are read as 1, 1 and 0.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LinkCode([u8; Self::LENGTH]);
+
+impl LinkCode {
+    /// Its characters, hyphens not counted.
+    pub const LENGTH: usize = 16;
+    /// One for tests.
+    pub const EXAMPLE: Self = Self([b'0'; Self::LENGTH]);
+
+    /// The code that is made of these random bytes.
+    pub fn from_random(bytes: [u8; Self::LENGTH]) -> Self {
+        Self(bytes.map(|byte| *ALPHABET.get(usize::from(byte % 32)).unwrap_or(&b'0')))
+    }
+
+    /// `None` unless the text is a code.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut code = [0; Self::LENGTH];
+        let mut places = code.iter_mut();
+        for c in text.chars().filter(|c| !c.is_whitespace() && *c != '-') {
+            let byte = match c.to_ascii_uppercase() {
+                'O' => b'0',
+                'I' | 'L' => b'1',
+                c => u8::try_from(c).ok().filter(|byte| ALPHABET.contains(byte))?,
+            };
+            *places.next()? = byte;
+        }
+        places.next().is_none().then_some(Self(code))
+    }
+
+    /// What is kept of it.
+    pub fn hash(&self) -> KeyHash {
+        KeyHash::of_key(&self.0)
+    }
+}
+
+/// In groups of four, as in `K7QF-2M9X-TBVA-8RHC`.
+impl fmt::Display for LinkCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, byte) in self.0.iter().enumerate() {
+            if place > 0 && place.is_multiple_of(GROUP_LENGTH) {
+                f.write_char('-')?;
+            }
+            f.write_char(char::from(*byte))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LinkCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LinkCode(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_can_be_typed() {
+        let code = LinkCode::from_random(std::array::from_fn(|place| place as u8 * 17));
+        let text = code.to_string();
+        assert_eq!((text.len(), text.matches('-').count()), (19, 3));
+        let spaced = text.replace('-', " \u{a0}");
+        for typed in [text.as_str(), &text.to_lowercase(), &text.replace('-', ""), &spaced, &text.replace('1', "l").replace('0', "o")] {
+            assert_eq!(LinkCode::parse(typed), Some(code.clone()), "{typed}");
+        }
+        for wrong in ["", "K7QF-2M9X-TBVA-8RH", "K7QF-2M9X-TBVA-8RHCC", "K7QF-2M9X-TBVA-8RHU", "K7QF-2M9X-TBVA-8RHž"] {
+            assert_eq!(LinkCode::parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(code.hash(), LinkCode::parse(&text.to_lowercase()).unwrap().hash());
+        assert_eq!(format!("{code:?}"), "LinkCode(..)");
+    }
+}

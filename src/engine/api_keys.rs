@@ -1,0 +1,89 @@
+//! Who holds an API key, and what is learnt of keys while they are used: it is written beside the commands of others, and nobody waits for it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Handle;
+use super::command::Command;
+use crate::domain::ids::KeyId;
+use crate::domain::legacy_keys::{LegacyKey, LegacySecrets};
+use crate::domain::project::{KeyHash, KeyUse, ProjectKey};
+
+/// What is still to be written of API keys: of each at most one of both.
+#[derive(Default)]
+pub(super) struct KeyUpdates(Mutex<PendingKeyUpdates>);
+
+#[derive(Default)]
+struct PendingKeyUpdates {
+    uses: HashMap<KeyId, KeyUse>,
+    /// Hashes of keys that were known by the digest of another server.
+    hashes: HashMap<KeyId, KeyHash>,
+}
+
+impl KeyUpdates {
+    /// Takes it as commands.
+    pub(super) fn take_commands(&self) -> impl Iterator<Item = Command> + use<> {
+        let PendingKeyUpdates { uses, hashes } = std::mem::take(&mut *self.lock_pending());
+        let uses = (!uses.is_empty()).then(|| Command::RecordKeyUses(uses.into_iter().collect()));
+        hashes.into_iter().map(|(key, hash)| Command::RehashKey(key, hash)).chain(uses)
+    }
+
+    fn lock_pending(&self) -> MutexGuard<'_, PendingKeyUpdates> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Handle {
+    /// The API key of this text. That of another server has its own hash written down, so that it is known by that from then on.
+    pub fn find_api_key(&self, text: &[u8]) -> Option<Arc<ProjectKey>> {
+        // The time of the lookup tells at most how near the hash of a guess is to a stored hash. That helps nobody to guess better.
+        let hash = KeyHash::of_key(text);
+        let (key, adopted) = self.with_state(|state| (state.key_by_hash(&hash).cloned(), Arc::clone(&state.legacy_secrets)));
+        if key.is_some() || adopted.is_empty() {
+            return key;
+        }
+        // The writer waits for none of this.
+        let guesses = legacy_key_candidates(&adopted, text);
+        let key = self.with_state(|state| {
+            // It may have got its hash since.
+            let key = state.key_by_hash(&hash).or_else(|| guesses.iter().find_map(|guess| state.legacy_key(guess)));
+            key.cloned()
+        })?;
+        if key.is_unused_since_import() {
+            self.0.key_updates.lock_pending().hashes.insert(key.id, hash);
+        }
+        Some(key)
+    }
+
+    /// Has the use of an API key written down, unless one in the same hour is written already.
+    pub fn record_key_use(&self, key: &ProjectKey, from: impl FnOnce() -> IpAddr) {
+        let at = self.now();
+        if !key.is_use_recorded(at) {
+            self.0.key_updates.lock_pending().uses.entry(key.id).or_insert_with(|| KeyUse { at, from: from() });
+        }
+    }
+}
+
+/// What a key of this text would be known by if another server made it: one thing for each of the adopted secrets.
+fn legacy_key_candidates(adopted: &LegacySecrets, text: &[u8]) -> Vec<LegacyKey> {
+    let Some(read_only) = LegacyKey::read_only_by_prefix(text) else { return Vec::new() };
+    adopted.iter().map(|(secret, own)| LegacyKey { read_only, secret_number: secret, digest: own.digest_key(text) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::legacy_keys::LegacySecret;
+
+    #[test]
+    fn a_wrong_key_costs_one_digest_for_each_secret_or_none() {
+        let mut adopted = LegacySecrets::default();
+        for number in 0..LegacySecrets::MAX_SECRETS {
+            adopted = adopted.with_secret(&LegacySecret::parse(&number.to_string()).unwrap()).unwrap().0;
+        }
+        for (text, most) in [("hcw_wrong", 8), ("hcr_wrong", 8), ("wrong", 0), ("", 0)] {
+            assert_eq!(legacy_key_candidates(&adopted, text.as_bytes()).len(), most, "{text}");
+        }
+    }
+}

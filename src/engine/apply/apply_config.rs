@@ -1,0 +1,67 @@
+//! What files declare becomes so: the plan is made on the state of this moment, and all of its steps are taken or none.
+
+use super::super::command::apply_config::{AppliedConfig, ApplyConfigRequest};
+use super::super::command::user::UserChanges;
+use super::super::command::{CommandError, CommandOutcome};
+use super::super::config_plan::{ExistingObject, PlanStep, plan_config};
+use super::super::state::Change;
+use super::{ApplyResult, WorkingState};
+use crate::domain::ids::UserId;
+use crate::domain::timestamp::Timestamp;
+
+impl WorkingState {
+    pub(super) fn apply_config(&mut self, asked: &ApplyConfigRequest, now: Timestamp) -> ApplyResult {
+        let ApplyConfigRequest { config: wanted, options: manner, uuids: names } = asked;
+        let plan = plan_config(&self.state, wanted, *manner, now, self.numbers.id, names).map_err(CommandError::ConfigConflicts)?;
+        if plan.uuid_count > names.len() {
+            // Something went since the names were drawn.
+            return Err(CommandError::Outdated);
+        }
+        self.numbers.id = plan.next_id;
+        // What is due by now concerns the channels of before.
+        for step in &plan.steps {
+            if let PlanStep::UpdateCheck(id, _) | PlanStep::PauseCheck(id) | PlanStep::Delete(ExistingObject::Check(id)) = step {
+                self.expire_if_due(*id, now);
+            }
+        }
+        plan.steps.into_iter().for_each(|step| self.execute_step(step, now));
+        Ok(CommandOutcome::ConfigApplied(AppliedConfig { changes: plan.changes }))
+    }
+
+    /// Takes a step. The plan has seen to it that none is refused.
+    fn execute_step(&mut self, step: PlanStep, now: Timestamp) {
+        match step {
+            PlanStep::PutProject(project) => drop(self.put_project(project)),
+            PlanStep::PutChannel(channel) => drop(self.put_channel(channel)),
+            PlanStep::CreateCheck { id, names, project, settings } => drop(self.insert_check_with_id(id, project, names, *settings, now)),
+            PlanStep::UpdateCheck(id, settings) => {
+                if let Ok(check) = self.find_check(id) {
+                    self.apply_settings(check, *settings, now);
+                }
+            }
+            PlanStep::PauseCheck(id) => self.expect_accepted(|working| working.pause_check(id, now)),
+            PlanStep::ResumeCheck(id) => self.expect_accepted(|working| working.resume_check(id, now)),
+            PlanStep::PutWindow(window) => self.put_window(window, now),
+            PlanStep::CreateKey(id, key) => drop(self.insert_key(id, *key, now)),
+            PlanStep::CreateUser { id, user, disabled } => drop(self.insert_user(id, *user, disabled, now)),
+            PlanStep::UpdateUser(id, changes) => self.execute_user_update(id, *changes, now),
+            PlanStep::Delete(found) => self.expect_accepted(|working| match found {
+                ExistingObject::Channel(id) => working.delete_channel(id),
+                ExistingObject::Check(id) => working.delete_check(id, now),
+                ExistingObject::Window(project, id) => working.delete_window(project, id, now),
+                ExistingObject::Key(id) => working.revoke_key(id),
+                ExistingObject::User(id) => working.delete_user(id),
+            }),
+            PlanStep::SetSource(id, source) => self.record_change(Change::Source(id, source)),
+        }
+    }
+
+    fn execute_user_update(&mut self, id: UserId, changes: UserChanges, now: Timestamp) {
+        self.expect_accepted(|working| working.update_user(id, changes, None, now));
+    }
+
+    fn expect_accepted(&mut self, step: impl FnOnce(&mut Self) -> ApplyResult) {
+        let taken = step(self);
+        debug_assert!(taken.is_ok(), "a planned step is refused: {taken:?}");
+    }
+}

@@ -1,0 +1,99 @@
+//! What an import has handed over, by what it is: each thing once, and all that one names there.
+
+use std::collections::{BTreeSet, HashMap};
+
+use uuid::Uuid;
+
+use super::super::super::command::import::ImportStepError;
+use super::super::super::state::OpenImport;
+use super::finish::invalid_import;
+use crate::domain::declared::ConfigSource;
+use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
+use crate::domain::import_contents::{ImportedChannel, ImportedCheck, ImportedKey, ImportedProject, ImportedUser, ImportedWindow};
+use crate::domain::import_item::ImportItem;
+use crate::domain::parents::{Parents, ParentsError};
+
+/// What was handed over, sorted.
+#[derive(Default)]
+pub(super) struct SortedImport<'a> {
+    pub(super) projects: Vec<(ProjectId, &'a ImportedProject)>,
+    pub(super) keys: Vec<(KeyId, ProjectId, &'a ImportedKey)>,
+    pub(super) channels: Vec<(ChannelId, ProjectId, &'a ImportedChannel)>,
+    pub(super) windows: Vec<(WindowId, ProjectId, &'a ImportedWindow)>,
+    pub(super) checks: Vec<(CheckId, ProjectId, Uuid, &'a ImportedCheck)>,
+    pub(super) users: Vec<(UserId, Uuid, &'a ImportedUser)>,
+    /// The numbers of checks by their projects and UUIDs.
+    check_ids: HashMap<(ProjectId, Uuid), CheckId>,
+}
+
+impl<'a> SortedImport<'a> {
+    /// Each number may come once, and must be of a project that was handed over.
+    pub(super) fn new(staging: &'a OpenImport) -> Result<Self, ImportStepError> {
+        let mut sorted = Self::default();
+        let (mut numbers, mut owners) = (BTreeSet::new(), BTreeSet::new());
+        for object in staging.objects.iter().flat_map(|objects| objects.iter()) {
+            if !numbers.insert(object.number()) {
+                return Err(invalid_import("a thing was handed over twice"));
+            }
+            match object {
+                ImportItem::Project { id, project } => sorted.projects.push((*id, project)),
+                ImportItem::Key { id, project, key } => sorted.keys.push((*id, *project, key)),
+                ImportItem::Channel { id, project, channel } => sorted.channels.push((*id, *project, channel)),
+                ImportItem::Window { id, project, window } => sorted.windows.push((*id, *project, window)),
+                ImportItem::Check { id, project, badge, check } => sorted.checks.push((*id, *project, *badge, check)),
+                ImportItem::User { id, uuid, user } => sorted.users.push((*id, *uuid, user)),
+            }
+        }
+        owners.extend(sorted.keys.iter().map(|(_, project, _)| *project));
+        owners.extend(sorted.channels.iter().map(|(_, project, _)| *project));
+        owners.extend(sorted.windows.iter().map(|(_, project, _)| *project));
+        owners.extend(sorted.checks.iter().map(|(_, project, ..)| *project));
+        let known: BTreeSet<_> = sorted.projects.iter().map(|(id, _)| *id).collect();
+        let checks: BTreeSet<_> = sorted.checks.iter().map(|(id, ..)| *id).collect();
+        if !owners.is_subset(&known) {
+            return Err(invalid_import("a thing is of a project that was not handed over"));
+        }
+        if staging.checks_with_logs().any(|check| !checks.contains(&check)) {
+            return Err(invalid_import("a log is of a check that was not handed over"));
+        }
+        sorted.check_ids = sorted.checks.iter().map(|(id, project, _, check)| ((*project, check.uuid), *id)).collect();
+        Ok(sorted)
+    }
+
+    /// The number of a check of a project.
+    pub(super) fn check_id(&self, project: ProjectId, uuid: Uuid) -> Option<CheckId> {
+        self.check_ids.get(&(project, uuid)).copied()
+    }
+
+    /// What checks depend on, of those that depend on something.
+    pub(super) fn parents(&self) -> Result<HashMap<CheckId, Parents>, ImportStepError> {
+        let mut all = HashMap::new();
+        let refused = |check: &ImportedCheck, problem: &dyn std::fmt::Display| {
+            ImportStepError::Invalid(
+                format!("the check {:?} cannot depend on what it does: {problem}", check.settings.name.as_str()).into(),
+            )
+        };
+        let dependent = || self.checks.iter().filter(|(.., check)| !check.parents.is_empty());
+        for (id, project, _, check) in dependent() {
+            let parents = check.parents.iter().map(|uuid| self.check_id(*project, *uuid)).collect::<Option<Vec<_>>>();
+            let parents = parents.ok_or_else(|| refused(check, &ParentsError::NotFound))?;
+            all.insert(*id, Parents::new(parents).map_err(|problem| refused(check, &problem))?);
+        }
+        let none = Parents::default();
+        for (id, _, _, check) in dependent() {
+            let parents = all.get(id).unwrap_or(&none);
+            parents.validate_for(*id, |check| Some(all.get(&check).unwrap_or(&none))).map_err(|problem| refused(check, &problem))?;
+        }
+        Ok(all)
+    }
+
+    /// What files own, but for users.
+    pub(super) fn declared_objects(&self) -> impl Iterator<Item = (u64, &'a ConfigSource)> {
+        let keys = self.keys.iter().map(|(id, _, key)| (id.0, &key.managed_by));
+        let channels = self.channels.iter().map(|(id, _, channel)| (id.0, &channel.managed_by));
+        let windows = self.windows.iter().map(|(id, _, window)| (id.0, &window.managed_by));
+        let checks = self.checks.iter().map(|(id, .., check)| (id.0, &check.managed_by));
+        let all = keys.chain(channels).chain(windows).chain(checks);
+        all.filter_map(|(id, source)| Some((id, source.as_ref()?)))
+    }
+}

@@ -1,0 +1,108 @@
+//! Tells the log what came of a batch: checks that have changed their status, by name and project, never by UUID, projects that are full and
+//! that were imported. And counts it for metrics.
+
+use tracing::Level;
+
+use super::apply::Effects;
+use super::state::{State, UnnotifiedReason};
+use crate::domain::check::Check;
+use crate::domain::flip::{FlipCause, LoggedFlip};
+use crate::domain::formatting::format_count;
+use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
+use crate::domain::project::Project;
+use crate::domain::timestamp::Timestamp;
+use crate::log_limit::LogLimit;
+use crate::metrics::Metrics;
+
+/// Projects that a line names.
+const MAX_PROJECTS_NAMED: usize = 10;
+
+/// One for all servers of the process.
+static FLIP_LOG_LIMIT: LogLimit = LogLimit::new();
+static UNNOTIFIED_LOG_LIMIT: LogLimit = LogLimit::new();
+
+/// Writes a line for each flip of a batch that is on disk; `state` is the one after it.
+pub(super) fn log_flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: Timestamp) {
+    if flips.is_empty() || !tracing::enabled!(Level::INFO) {
+        return;
+    }
+    for LoggedFlip { check, flip, .. } in flips.iter().map(|(_, logged)| logged) {
+        // A check that went in the same batch is no news.
+        let Some(check) = state.check(*check) else { continue };
+        let Some(left_out) = FLIP_LOG_LIMIT.admit(now) else { continue };
+        let (name, project) = check_and_project_names(state, check);
+        tracing::info!("check {name:?} of project {project:?} is {}, was {}{left_out}", flip.to.name(), flip.from.name());
+    }
+}
+
+/// Writes a line for each alert of a batch that reaches no channel; `state` is the one after it.
+pub(super) fn log_unnotified(state: &State, checks: &[(CheckId, UnnotifiedReason)], now: Timestamp) {
+    for (check, unnotified) in checks {
+        let Some(check) = state.check(*check) else { continue };
+        let Some(left_out) = UNNOTIFIED_LOG_LIMIT.admit(now) else { continue };
+        let (name, project) = check_and_project_names(state, check);
+        tracing::warn!("check {name:?} of project {project:?} is down, and nobody is notified: {}{left_out}", unnotified.description());
+    }
+}
+
+/// The name of a check, or its slug, and that of its project.
+fn check_and_project_names<'a>(state: &'a State, check: &'a Check) -> (&'a str, &'a str) {
+    let name = Some(check.settings.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(check.settings.slug.as_str());
+    (name, state.project(check.project).map_or("", |project_state| project_state.project.name.as_str()))
+}
+
+/// Counts what a batch has put on disk; `state` is the one after it.
+pub(super) fn count_batch(metrics: &Metrics, state: &State, effects: &Effects, now: Timestamp) {
+    metrics.record_pings(effects.pings.iter().map(|(_, ping, _)| (ping.kind, ping.origin.scheme)));
+    for LoggedFlip { flip, .. } in effects.flips.iter().map(|(_, logged)| logged) {
+        let is_missed = matches!(flip.cause, FlipCause::Late | FlipCause::Overrun);
+        metrics.record_flip(flip.to, is_missed.then(|| now.micros_since(flip.at)));
+    }
+    for delivery in &effects.deliveries {
+        let kind = state.channel(delivery.channel).map_or("deleted", |channel| channel.settings.kind().name);
+        metrics.record_delivery(kind, delivery.result);
+    }
+}
+
+/// Writes a line for each project in which a batch found that pings make no more checks: once, until one has been made there again.
+pub(super) fn log_full_projects(state: &State, projects: &[ProjectId]) {
+    for project_state in projects.iter().filter_map(|id| state.project(*id)) {
+        let (name, count) = (project_state.project.name.as_str(), project_state.checks.len());
+        tracing::warn!(
+            "pings make no more checks in the project \"{name}\", which has {count}: delete some, or raise the limit with \
+             `overdue project set --check-limit`"
+        );
+    }
+}
+
+/// Writes a line if projects are on trial: nobody is told of them, and whoever forgets that would never hear of a failure. Whether there are
+/// some.
+pub(super) fn log_trials(state: &State) -> bool {
+    let held: Vec<_> = state.projects().map(|project_state| &*project_state.project).filter(|project| project.is_on_trial()).collect();
+    if held.is_empty() {
+        return false;
+    }
+    let (number, verb) = (format_count(held.len(), "project"), if held.len() == 1 { "is" } else { "are" });
+    tracing::warn!(
+        "{number} {verb} on trial and nobody is told of failures there, until `overdue project release`: {}",
+        project_names(&held)
+    );
+    true
+}
+
+/// Writes a line if some of these, which were imported or whose trial has ended, tell from now on.
+pub(super) fn log_imported_projects(state: &State, projects: &[ProjectId]) {
+    let projects = projects.iter().filter_map(|id| state.project(*id)).map(|project_state| &*project_state.project);
+    let live: Vec<_> = projects.filter(|project| !project.is_on_trial()).collect();
+    if !live.is_empty() {
+        let (number, verb) = (format_count(live.len(), "imported project"), if live.len() == 1 { "tells" } else { "tell" });
+        tracing::info!("{number} {verb} of failures from now on: {}", project_names(&live));
+    }
+}
+
+/// The names of projects, the first of many.
+fn project_names(projects: &[&Project]) -> String {
+    let names: Vec<_> = projects.iter().take(MAX_PROJECTS_NAMED).map(|project| format!("{:?}", project.name.as_str())).collect();
+    let more = projects.len() - names.len();
+    names.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+}

@@ -1,0 +1,136 @@
+//! Finds out that the clock was set, or that the machine slept: the clock has then gone another way than the time that passed.
+
+use std::time::Duration;
+
+use crate::clock::ClockReading;
+use crate::domain::timestamp::{CLOCK_JUMP_MICROS, Timestamp};
+
+/// For how long a clock has to show a new time until it is believed.
+const CONFIRMATION_TIME: Duration = Duration::from_secs(3600);
+
+/// What is known of the clock from looking at it again and again. Pure: it is shown what a look finds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClockJumpDetector {
+    last_reading: ClockReading,
+    /// The uptime of the first look, or of the one that found the last step.
+    steady_from: Duration,
+    /// For how long the clock had gone without a step before the first look, as far as the file tells.
+    steady_before_start: Duration,
+}
+
+impl ClockJumpDetector {
+    /// The first look at the clock. The file says since when it had gone without a step, if it did, and when something happened last.
+    pub(super) fn new(first: ClockReading, steady_since: Option<Timestamp>, newest: Timestamp) -> Self {
+        // Nobody has looked at the clock in between, so it must not have been for long.
+        let pause = first.now.micros_since(newest);
+        let goes_on = pause > -CLOCK_JUMP_MICROS && u128::try_from(pause).unwrap_or(0) < CONFIRMATION_TIME.as_micros();
+        let before = steady_since.filter(|_| goes_on).map_or(0, |since| first.now.micros_since(since).max(0));
+        Self { last_reading: first, steady_from: first.uptime, steady_before_start: Duration::from_micros(before.unsigned_abs()) }
+    }
+
+    /// Another look. How many microseconds have passed since the last one; and by how many the clock has gone further than that, if it was a
+    /// step: at least 5 s, forward (positive) or back (negative).
+    pub(super) fn observe(&mut self, reading: ClockReading) -> (i64, Option<i64>) {
+        let passed = reading.uptime.saturating_sub(self.last_reading.uptime);
+        let passed = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
+        let step = reading.now.micros_since(self.last_reading.now).saturating_sub(passed);
+        self.last_reading = reading;
+        if step.unsigned_abs() < CLOCK_JUMP_MICROS.unsigned_abs() {
+            return (passed, None);
+        }
+        (self.steady_from, self.steady_before_start) = (reading.uptime, Duration::ZERO);
+        (passed, Some(step))
+    }
+
+    /// Since when the clock has gone without a step, by what it shows now.
+    pub(super) fn steady_since(&self) -> Timestamp {
+        let steady = i64::try_from((self.steady_in_process() + self.steady_before_start).as_micros()).unwrap_or(i64::MAX);
+        self.last_reading.now.plus_micros(-steady)
+    }
+
+    /// Whether the clock has gone without a step for an hour, also before this process began. Nothing is removed for its age before that.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.steady_in_process() + self.steady_before_start >= CONFIRMATION_TIME
+    }
+
+    /// Whether it has in this process.
+    pub(super) fn is_confirmed_in_process(&self) -> bool {
+        self.steady_in_process() >= CONFIRMATION_TIME
+    }
+
+    fn steady_in_process(&self) -> Duration {
+        self.last_reading.uptime.saturating_sub(self.steady_from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::timestamp::MICROS_PER_SEC;
+
+    fn reading(now: i64, uptime: i64) -> ClockReading {
+        let uptime = Duration::from_micros(u64::try_from(uptime).unwrap());
+        ClockReading { now: Timestamp::from_secs(1_800_000_000).plus_micros(now), uptime }
+    }
+
+    fn first() -> ClockJumpDetector {
+        ClockJumpDetector::new(reading(0, 0), None, reading(0, 0).now)
+    }
+
+    #[test]
+    fn a_step_is_what_the_clock_has_gone_beside_the_time() {
+        for (now, uptime, step) in [
+            (0, 0, None),
+            (9 * MICROS_PER_SEC, 9 * MICROS_PER_SEC, None),
+            // A leap, a small correction, a clock that runs fast.
+            (4_999_999, 0, None),
+            (0, 4_999_999, None),
+            (86_400 * MICROS_PER_SEC, 86_396 * MICROS_PER_SEC, None),
+            (5 * MICROS_PER_SEC, 0, Some(5 * MICROS_PER_SEC)),
+            (0, 5 * MICROS_PER_SEC, Some(-5 * MICROS_PER_SEC)),
+            (-3600 * MICROS_PER_SEC, MICROS_PER_SEC, Some(-3601 * MICROS_PER_SEC)),
+            // Eight hours of sleep.
+            (28_800 * MICROS_PER_SEC, MICROS_PER_SEC, Some(28_799 * MICROS_PER_SEC)),
+        ] {
+            let mut steps = first();
+            assert_eq!(steps.observe(reading(now, uptime)), (uptime, step), "{now} {uptime}");
+            assert_eq!(steps.observe(reading(now + 1, uptime + 1)), (1, None), "a step is found once");
+        }
+    }
+
+    #[test]
+    fn a_clock_is_confirmed_after_an_hour_without_a_step() {
+        const HOUR: i64 = 3600 * MICROS_PER_SEC;
+        let mut steps = first();
+        steps.observe(reading(HOUR - 1, HOUR - 1));
+        assert!(!steps.is_confirmed() && !steps.is_confirmed_in_process());
+        steps.observe(reading(HOUR, HOUR));
+        assert!(steps.is_confirmed() && steps.is_confirmed_in_process());
+        steps.observe(reading(9 * HOUR, HOUR));
+        assert!(!steps.is_confirmed() && !steps.is_confirmed_in_process());
+        assert_eq!(steps.steady_since(), reading(9 * HOUR, 0).now);
+        steps.observe(reading(10 * HOUR, 2 * HOUR));
+        assert!(steps.is_confirmed());
+        assert_eq!(steps.steady_since(), reading(9 * HOUR, 0).now);
+    }
+
+    #[test]
+    fn a_start_goes_on_where_the_last_run_ended_if_that_was_within_an_hour() {
+        const HOUR: i64 = 3600 * MICROS_PER_SEC;
+        let at = |micros| reading(micros, 0).now;
+        for (since, newest, confirmed) in [
+            (Some(-HOUR), -1, true),
+            (Some(-HOUR), 1 - HOUR, true),
+            (Some(-HOUR), -HOUR, false),
+            (Some(-HOUR), 4_999_999, true),
+            (Some(-HOUR), 5_000_000, false),
+            (Some(1 - HOUR), -1, false),
+            (Some(HOUR), -1, false),
+            (None, -1, false),
+        ] {
+            let steps = ClockJumpDetector::new(reading(0, 0), since.map(at), at(newest));
+            assert_eq!(steps.is_confirmed(), confirmed, "{since:?} {newest}");
+            assert!(!steps.is_confirmed_in_process());
+        }
+    }
+}

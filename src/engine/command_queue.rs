@@ -1,0 +1,335 @@
+//! The one way to the writer: bounded in commands and in bytes, so that a slow disk makes callers wait or be refused, never memory grow.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::command::{Command, CommandReply, PingSignal, Unavailable};
+use super::replies::ReplyRouteId;
+use crate::domain::check_edit::{ChannelSelection, CheckEdit};
+
+/// Commands that may wait.
+pub(super) const MAX_COMMANDS: usize = 8192;
+/// Commands that a batch may put off to the next one: a part of those that may wait, so that there is room for others.
+const MAX_DEFERRED_COMMANDS: usize = MAX_COMMANDS / 4;
+/// Bytes of texts that may wait.
+const MAX_SMALL_BYTES: usize = 64 << 20;
+/// Bytes of small commands that the writer takes at once, so that no commit is long. Light ones come beside them, whatever waits.
+const MAX_BATCH_BYTES: usize = 4 << 20;
+/// A command of so many bytes, or less, is light.
+const LIGHT_COMMAND_BYTES: usize = 4 << 10;
+/// Bytes of large commands that may wait; one larger than this is taken when no other large one waits.
+const MAX_LARGE_BYTES: usize = 64 << 20;
+
+/// Who waits for an answer, and the way there.
+pub(super) type ReplyTarget = (Option<ReplyRouteId>, oneshot::Sender<CommandReply>);
+
+/// A command that waits for the writer, and the caller that waits for its answer.
+pub(super) struct QueuedCommand {
+    pub(super) command: Command,
+    pub(super) reply: oneshot::Sender<CommandReply>,
+    pub(super) route: Option<ReplyRouteId>,
+}
+
+#[derive(Default)]
+struct QueueContents {
+    small: Vec<QueuedCommand>,
+    small_bytes: usize,
+    /// Each with its bytes.
+    large: VecDeque<(usize, QueuedCommand)>,
+    large_bytes: usize,
+    closed: bool,
+    is_woken: bool,
+}
+
+pub(super) struct CommandQueue {
+    contents: Mutex<QueueContents>,
+    arrived: Condvar,
+    /// A command that holds more bytes, or puts more into the log, is large: a mail, as a rule. Large ones have a room of their own, so
+    /// that small ones find theirs, and the writer takes one at a time.
+    large_command_bytes: usize,
+}
+
+/// What the writer finds when it looks.
+pub(super) struct TakenCommands {
+    pub(super) small: Vec<QueuedCommand>,
+    /// One of the large.
+    pub(super) large: Option<QueuedCommand>,
+    /// Nothing more will come.
+    pub(super) closed: bool,
+}
+
+impl QueueContents {
+    fn is_empty(&self) -> bool {
+        self.small.is_empty() && self.large.is_empty()
+    }
+
+    /// As many of the small as make a batch.
+    fn take_small(&mut self) -> Vec<QueuedCommand> {
+        let small = std::mem::take(&mut self.small);
+        if self.small_bytes <= MAX_BATCH_BYTES {
+            self.small_bytes = 0;
+            return small;
+        }
+        let mut room = MAX_BATCH_BYTES;
+        let (taken, left) = small.into_iter().partition(|entry| {
+            let bytes = approximate_bytes(&entry.command);
+            let fits = bytes <= LIGHT_COMMAND_BYTES || room > 0;
+            if fits {
+                self.small_bytes -= bytes;
+                room = room.saturating_sub(bytes);
+            }
+            fits
+        });
+        self.small = left;
+        taken
+    }
+}
+
+impl TakenCommands {
+    /// Gives all of them the same answer: that there is none.
+    pub(super) fn refuse_all(self, unavailable: Unavailable) {
+        self.small.into_iter().chain(self.large).for_each(|entry| drop(entry.reply.send(Err(unavailable))));
+    }
+}
+
+impl CommandQueue {
+    /// An empty one. A command is large from so many bytes on.
+    pub(super) fn new(large: usize) -> Self {
+        Self { contents: Mutex::default(), arrived: Condvar::new(), large_command_bytes: large }
+    }
+
+    /// Puts a command in, or says why not.
+    pub(super) fn push(&self, command: Command, route: Option<ReplyRouteId>) -> Result<oneshot::Receiver<CommandReply>, Unavailable> {
+        let bytes = approximate_bytes(&command);
+        let mut waiting = self.lock_contents();
+        if waiting.closed {
+            return Err(Unavailable::Stopping);
+        }
+        let is_large = bytes.max(logged_body_bytes(&command)) > self.large_command_bytes;
+        let is_full = if is_large {
+            waiting.large_bytes > 0 && waiting.large_bytes + bytes > MAX_LARGE_BYTES
+        } else {
+            waiting.small.len() >= MAX_COMMANDS || waiting.small_bytes + bytes > MAX_SMALL_BYTES
+        };
+        if is_full {
+            return Err(Unavailable::Busy);
+        }
+        let first = waiting.is_empty();
+        let (reply, answer) = oneshot::channel();
+        let entry = QueuedCommand { command, reply, route };
+        if is_large {
+            waiting.large_bytes += bytes;
+            waiting.large.push_back((bytes, entry));
+        } else {
+            waiting.small_bytes += bytes;
+            waiting.small.push(entry);
+        }
+        drop(waiting);
+        if first {
+            self.arrived.notify_one();
+        }
+        Ok(answer)
+    }
+
+    /// Takes the small commands that wait, as far as they make a batch, and, if the writer takes a large one, the first of those. With nothing there it waits for the
+    /// first command, a nudge or the end of `patience`.
+    pub(super) fn take(&self, patience: Duration, takes_large: bool) -> TakenCommands {
+        let idle = |waiting: &mut QueueContents| waiting.is_empty() && !waiting.closed && !waiting.is_woken;
+        let mut waiting = self.arrived.wait_timeout_while(self.lock_contents(), patience, idle).unwrap_or_else(PoisonError::into_inner).0;
+        waiting.is_woken = false;
+        let entries = waiting.take_small();
+        let large = if takes_large { waiting.large.pop_front() } else { None };
+        waiting.large_bytes -= large.as_ref().map_or(0, |(bytes, _)| *bytes);
+        TakenCommands { small: entries, large: large.map(|(_, entry)| entry), closed: waiting.closed }
+    }
+
+    /// Puts commands that were taken and not carried out before those that wait. What is beyond their number is refused.
+    pub(super) fn put_back(&self, mut entries: Vec<QueuedCommand>) {
+        if entries.is_empty() {
+            return;
+        }
+        let surplus = entries.split_off(entries.len().min(MAX_DEFERRED_COMMANDS));
+        let mut waiting = self.lock_contents();
+        waiting.small_bytes += entries.iter().map(|entry| approximate_bytes(&entry.command)).sum::<usize>();
+        entries.append(&mut waiting.small);
+        waiting.small = entries;
+        drop(waiting);
+        surplus.into_iter().for_each(|entry| drop(entry.reply.send(Err(Unavailable::Busy))));
+    }
+
+    /// How many commands wait, and bytes of their texts.
+    pub(super) fn depth_and_bytes(&self) -> (u64, u64) {
+        let waiting = self.lock_contents();
+        // A usize fits a u64 on every target.
+        ((waiting.small.len() + waiting.large.len()) as u64, (waiting.small_bytes + waiting.large_bytes) as u64)
+    }
+
+    /// Gives all that wait the same answer: that there is none.
+    pub(super) fn refuse_all(&self, unavailable: Unavailable) {
+        let mut waiting = self.lock_contents();
+        (waiting.small_bytes, waiting.large_bytes) = (0, 0);
+        let (small, large) = (std::mem::take(&mut waiting.small), std::mem::take(&mut waiting.large));
+        drop(waiting);
+        small.into_iter().chain(large.into_iter().map(|(_, entry)| entry)).for_each(|entry| drop(entry.reply.send(Err(unavailable))));
+    }
+
+    /// Leaves what waits or comes where it is for a while, or until nothing more will come.
+    pub(super) fn wait_until_closed(&self, pause: Duration) {
+        drop(self.arrived.wait_timeout_while(self.lock_contents(), pause, |waiting| !waiting.closed));
+    }
+
+    /// Lets the writer look at the time.
+    pub(super) fn wake(&self) {
+        self.lock_contents().is_woken = true;
+        self.arrived.notify_one();
+    }
+
+    /// Lets nothing more in.
+    pub(super) fn close(&self) {
+        self.lock_contents().closed = true;
+        self.arrived.notify_one();
+    }
+
+    fn lock_contents(&self) -> MutexGuard<'_, QueueContents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn pairs_bytes<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
+    pairs.map(|(key, value)| key.len() + value.len()).sum()
+}
+
+/// Bytes of bodies that a command may put into the log.
+fn logged_body_bytes(command: &Command) -> usize {
+    match command {
+        Command::Ping(request) => request.body.len(),
+        Command::Mail(pings) => pings.first().map_or(0, |ping| ping.body.len().saturating_mul(pings.len())),
+        _ => 0,
+    }
+}
+
+/// Bytes that a command may hold besides its own size.
+fn approximate_bytes(command: &Command) -> usize {
+    match command {
+        Command::Ping(request) => request.body.len() + text_bytes(&request.signal),
+        // Its pings share what is long.
+        Command::Mail(pings) => {
+            let long = pings.first().map_or(0, |ping| ping.body.len() + text_bytes(&ping.signal));
+            long + size_of_val(&**pings)
+        }
+        Command::CreateCheck(request) => edit_bytes(&request.edit),
+        Command::UpdateCheck(_, edit) => edit_bytes(edit),
+        Command::CreateChannel(request) => pairs_bytes(request.settings.pairs()),
+        Command::UpdateChannel { settings, .. } => settings.as_ref().map_or(0, |settings| pairs_bytes(settings.pairs())),
+        Command::AdoptSetting { value, .. } => value.len(),
+        Command::ApplyConfig(asked) => asked.approximate_bytes(),
+        Command::Import(command) => command.approximate_bytes(),
+        Command::RecordKeyUses(uses) => size_of_val(&**uses),
+        Command::ExpireChecks(checks) | Command::RearmChecks(checks) | Command::AssignChannel { checks, .. } => size_of_val(&**checks),
+        Command::BeginDeliveries(numbers, _) => size_of_val(&**numbers),
+        Command::RecordDeliveryReports(reports) => reports.iter().map(|report| size_of_val(report) + size_of_val(&*report.rows)).sum(),
+        Command::PauseCheck(_)
+        | Command::ResumeCheck(_)
+        | Command::DeleteCheck(_)
+        | Command::RemoveOrphans
+        | Command::CompareAudiences
+        | Command::CreateProject(_)
+        | Command::UpdateProject { .. }
+        | Command::DeleteProject(_)
+        | Command::CreateKey(_)
+        | Command::RehashKey(..)
+        | Command::PruneLegacySecrets
+        | Command::RenameKey(..)
+        | Command::RevokeKey(_)
+        | Command::User(_)
+        | Command::DeleteChannel(_)
+        | Command::EnableChannel(_)
+        | Command::QueueReminder(_)
+        | Command::DisableChannel { .. }
+        | Command::Unsubscribe { .. }
+        | Command::RecordChannelTest(_)
+        | Command::RecordOutage(_)
+        | Command::RetryDelivery { .. }
+        | Command::DropFutureOutages
+        | Command::SetAlerting { .. }
+        | Command::CreateWindow(_)
+        | Command::DeleteWindow(..)
+        | Command::SetBadgeSecret(_)
+        | Command::SetInstance(_) => 0,
+    }
+}
+
+fn text_bytes(signal: &PingSignal) -> usize {
+    match signal {
+        PingSignal::Http(_) | PingSignal::Exit(_) => 0,
+        PingSignal::Email { subject, text, .. } => subject.len() + text.len(),
+    }
+}
+
+/// The long fields: a list of channels has no limit but that of the request, a description may have 64 KiB.
+fn edit_bytes(edit: &CheckEdit) -> usize {
+    let channels = match &edit.channels {
+        Some(ChannelSelection::Listed(items)) => items.iter().map(|item| size_of_val(item) + item.len()).sum(),
+        Some(ChannelSelection::All) | None => 0,
+    };
+    edit.desc.as_ref().map_or(0, |desc| desc.as_str().len()) + edit.tags.as_ref().map_or(0, |tags| tags.as_str().len()) + channels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::CheckId;
+    use crate::domain::ping::{PingMethod, PingOrigin, PingScheme};
+    use crate::engine::command::{PingRequest, PingTarget};
+
+    const LARGE: usize = 256 << 10;
+
+    #[test]
+    fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
+        let queue = CommandQueue::new(LARGE);
+        let waiting: Vec<_> = (0..MAX_COMMANDS).map(|_| queue.push(Command::PauseCheck(CheckId(1)), None).unwrap()).collect();
+        assert_eq!(queue.push(Command::PauseCheck(CheckId(1)), None).err(), Some(Unavailable::Busy));
+        assert_eq!(queue.take(Duration::ZERO, true).small.len(), waiting.len());
+        assert!(queue.push(Command::PauseCheck(CheckId(1)), None).is_ok());
+    }
+
+    #[test]
+    fn a_closed_queue_hands_out_what_it_has() {
+        let queue = CommandQueue::new(LARGE);
+        let _answer = queue.push(Command::PauseCheck(CheckId(1)), None).unwrap();
+        queue.close();
+        assert_eq!(queue.push(Command::PauseCheck(CheckId(1)), None).err(), Some(Unavailable::Stopping));
+        queue.wait_until_closed(Duration::MAX);
+        let taken = queue.take(Duration::MAX, true);
+        assert!(taken.closed && taken.small.len() == 1);
+    }
+
+    #[test]
+    fn small_commands_find_room_beside_large_ones() {
+        let queue = CommandQueue::new(LARGE);
+        let mail = |bytes: usize| {
+            let (target, signal) =
+                (PingTarget::Uuid(uuid::Uuid::nil()), PingSignal::Email { subject: "".into(), text: "".into(), precomputed: None });
+            let origin = PingOrigin { scheme: PingScheme::Email, method: PingMethod::None, remote_addr: None, user_agent: "".into() };
+            Command::Mail(vec![PingRequest { target, signal, origin, rid: None, body: vec![0; bytes].into() }])
+        };
+        let large: Vec<_> = std::iter::repeat_with(|| queue.push(mail(30 << 20), None)).take_while(Result::is_ok).collect();
+        assert_eq!(large.len(), 2);
+        let small: Vec<_> = std::iter::repeat_with(|| queue.push(mail(100_000), None)).take_while(Result::is_ok).collect();
+        assert_eq!(small.len(), MAX_SMALL_BYTES / (100_000 + size_of::<PingRequest>()));
+        // One that is larger than all room is taken, too, when it is the only large one.
+        // They make no long commit together, and light ones do not wait for it.
+        assert!(queue.push(Command::PauseCheck(CheckId(1)), None).is_ok());
+        let batches = std::iter::repeat_with(|| queue.take(Duration::ZERO, false)).take_while(|taken| !taken.small.is_empty());
+        let batches: Vec<_> = batches.map(|taken| (taken.small, taken.large.is_some())).collect();
+        assert!(batches.iter().all(|(entries, large)| entries.len() <= MAX_BATCH_BYTES / 100_000 + 2 && !large));
+        assert_eq!(batches.iter().map(|(entries, _)| entries.len()).sum::<usize>(), small.len() + 1);
+        assert!(batches[0].0.iter().any(|entry| matches!(entry.command, Command::PauseCheck(_))));
+        assert!((0..2).all(|_| queue.take(Duration::ZERO, true).large.is_some()));
+        assert!(queue.push(mail(MAX_LARGE_BYTES + 1), None).is_ok() && queue.push(mail(LARGE + 1), None).is_err());
+        assert!(queue.push(mail(1), None).is_ok());
+    }
+}

@@ -1,0 +1,118 @@
+//! Declared users of the dashboard.
+
+use std::collections::BTreeMap;
+
+use super::{ConfigPlanner, PlanStep};
+use crate::domain::declared::object_fields::{ObjectFields, ObjectValue, diff_fields};
+use crate::domain::declared::{ChangeOperation, DeclaredGrant, DeclaredUser, ObjectKind, ObjectPath, PlannedChange};
+use crate::domain::ids::UserId;
+use crate::domain::user::{Grant, ProjectMemberships, User};
+use crate::engine::apply::MAX_USERS;
+use crate::engine::command::user::{NewUser, UserChanges};
+
+impl ConfigPlanner<'_> {
+    pub(super) fn plan_users(&mut self, wanted: &[DeclaredUser]) {
+        let mut added = 0;
+        // Who will be an owner that may sign in.
+        let can_own = |user: &User| user.grant.is_owner() && !user.disabled;
+        let mut owners: BTreeMap<u64, bool> = self.state.users.iter().map(|user| (user.id.0, can_own(user))).collect();
+        let had_owner = owners.values().any(|owns| *owns);
+        let (mut last, mut later) = (None, Vec::new());
+        for user in wanted {
+            let at = ObjectPath { project: None, kind: ObjectKind::User, name: user.name.as_str().into() };
+            let Some(grant) = self.resolve_grant(&at, &user.grant) else { continue };
+            let owns = grant == Grant::Owner && user.disabled != Some(true);
+            match self.state.users.by_name(&user.name).cloned() {
+                Some(there) => {
+                    owners.insert(there.id.0, grant == Grant::Owner && !user.disabled.unwrap_or(there.disabled));
+                    let step = self.plan_user_update(user, &there, grant, &at);
+                    // Somebody has to be an owner at each moment.
+                    let (first, second) = if owns { (step, None) } else { (None, step) };
+                    self.steps.extend(first);
+                    later.extend(second);
+                }
+                None => {
+                    added += 1;
+                    let id = self.plan_new_user(user, grant, &at);
+                    owners.insert(id.0, owns);
+                }
+            }
+            last = Some(at);
+        }
+        self.steps.extend(later);
+        let Some(at) = last else { return };
+        owners.retain(|id, _| !self.is_to_be_deleted(*id));
+        if had_owner && !owners.values().any(|owns| *owns) {
+            self.add_conflict(&at, None, "no owner who may sign in would be left; declare one with owner = true");
+        }
+        if self.state.users.len() + added > MAX_USERS {
+            self.add_conflict(&at, None, format!("there are at most {MAX_USERS} users"));
+        }
+    }
+
+    /// What a user may do, its projects by number.
+    fn resolve_grant(&mut self, at: &ObjectPath, wanted: &DeclaredGrant) -> Option<Grant> {
+        let DeclaredGrant::Projects(named) = wanted else { return Some(Grant::Owner) };
+        let mut projects = Vec::new();
+        for (name, membership) in named {
+            let there = || self.state.projects().find(|project_state| project_state.project.name == *name).map(|found| found.project.id);
+            let Some(id) = self.projects.get(name.as_str()).copied().or_else(there) else {
+                self.add_conflict(at, Some("projects"), format!("there is no project {:?}", name.as_str()));
+                return None;
+            };
+            projects.push((id, *membership));
+        }
+        Some(Grant::Projects(ProjectMemberships::new(projects)))
+    }
+
+    fn user_fields(&self, grant: &Grant, disabled: bool, password: &str) -> ObjectFields {
+        let mut fields = ObjectFields::new();
+        match grant {
+            Grant::Owner => fields.push(("owner".into(), ObjectValue::Flag(true))),
+            Grant::Projects(projects) => {
+                let name = |id| {
+                    let declared = self.projects.iter().find(|(_, declared)| **declared == id).map(|(name, _)| name.clone());
+                    declared.or_else(|| Some(self.state.project(id)?.project.name.as_str().into()))
+                };
+                let named = projects.iter().filter_map(|(id, kind)| Some((name(id)?, ObjectValue::Text(kind.name().into()))));
+                fields.push(("projects".into(), ObjectValue::Table(named.collect())));
+            }
+        }
+        fields.push(("disabled".into(), ObjectValue::Flag(disabled)));
+        fields.push(("password-hash".into(), ObjectValue::Secret(password.into())));
+        fields
+    }
+
+    fn plan_user_update(&mut self, wanted: &DeclaredUser, there: &User, grant: Grant, at: &ObjectPath) -> Option<PlanStep> {
+        let disabled = wanted.disabled.unwrap_or(there.disabled);
+        let password = wanted.password.clone().filter(|password| there.password.as_ref() != Some(password));
+        let old = self.user_fields(&there.grant, there.disabled, "");
+        let new = self.user_fields(&grant, disabled, if password.is_some() { "other" } else { "" });
+        self.compare_existing(there.id.0, at, &old, &new, None).then(|| {
+            let changes = UserChanges { password, grant: Some(grant), disabled: Some(disabled), ..UserChanges::default() };
+            PlanStep::UpdateUser(there.id, Box::new(changes))
+        })
+    }
+
+    fn plan_new_user(&mut self, wanted: &DeclaredUser, grant: Grant, at: &ObjectPath) -> UserId {
+        let id = UserId(self.new_id());
+        let mut fields = self.user_fields(&grant, wanted.disabled == Some(true), "");
+        fields.retain(|(_, value)| !matches!(value, ObjectValue::Secret(_) | ObjectValue::Flag(false)));
+        let user = NewUser { uuid: self.draw_uuid(), name: wanted.name.clone(), password: wanted.password.clone(), grant };
+        self.steps.push(PlanStep::CreateUser { id, user: Box::new(user), disabled: wanted.disabled == Some(true) });
+        let needs_link = wanted.password.is_none() && wanted.disabled != Some(true);
+        let fields = diff_fields(&ObjectFields::new(), &fields);
+        self.changes.push(PlannedChange {
+            operation: ChangeOperation::Add,
+            object: at.clone(),
+            fields,
+            uuid: None,
+            needs_password_link: needs_link,
+        });
+        self.declared_ids.insert(id.0);
+        if let Some(source) = self.source {
+            self.steps.push(PlanStep::SetSource(id.0, Some(source.clone())));
+        }
+        id
+    }
+}

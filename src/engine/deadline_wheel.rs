@@ -1,0 +1,222 @@
+//! When the writer has to look at the time: the wheel of deadlines, and the hourly round of housekeeping in it.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use crate::domain::check::Check;
+use crate::domain::ids::CheckId;
+use crate::domain::timestamp::Timestamp;
+use crate::wheel::TimingWheel;
+
+/// Microseconds of a tick of the wheel (about 65 ms).
+const TICK_MICROS: i64 = 1 << 16;
+/// The wheel's entry for housekeeping; ids of checks begin at 1.
+const HOUSEKEEPING_ENTRY: u64 = 0;
+/// Seconds between two rounds of housekeeping.
+const HOUSEKEEPING_SECS: i64 = 3600;
+
+/// Entries of the wheel for each check, and beside these, above which the wheel is rebuilt: most stand for checks that are gone.
+const ENTRIES_PER_CHECK: usize = 4;
+const STALE_ENTRY_ALLOWANCE: usize = 4096;
+
+/// The deadlines of all checks. Entries of the wheel are hints: a ping that postpones a deadline leaves them alone.
+pub(super) struct DeadlineWheel {
+    wheel: TimingWheel,
+    armed: HashMap<CheckId, ArmedTicks, RandomState>,
+    /// The latest tick that was asked for.
+    latest_tick: u64,
+    /// The tick of the next round of housekeeping.
+    housekeeping: u64,
+    due: Vec<u64>,
+}
+
+/// The two earliest entries that a check has in the wheel. A run's deadline often precedes the ping's. Remembering both avoids
+/// inserting the ping's again after every run.
+struct ArmedTicks {
+    next: u64,
+    later: Option<u64>,
+}
+
+/// What has come due.
+#[derive(Default, Debug)]
+pub(super) struct DueWork {
+    /// Checks whose deadline may have passed.
+    pub(super) checks: Vec<CheckId>,
+    /// Time for a round of housekeeping.
+    pub(super) housekeeping: bool,
+    /// There is more; this was as much as was asked for.
+    pub(super) more: bool,
+}
+
+/// The first tick that does not begin before the moment, so that nothing comes due early.
+fn tick_after(moment: Timestamp) -> u64 {
+    let micros = moment.micros().max(0);
+    (micros / TICK_MICROS + i64::from(micros % TICK_MICROS > 0)).unsigned_abs()
+}
+
+/// The tick that has begun at a moment.
+fn tick_at(moment: Timestamp) -> u64 {
+    (moment.micros().max(0) / TICK_MICROS).unsigned_abs()
+}
+
+impl DeadlineWheel {
+    /// Arms all checks, and the first round of housekeeping at once.
+    pub(super) fn new<'a>(checks: impl Iterator<Item = &'a Check>, now: Timestamp) -> Self {
+        let asked = tick_at(now);
+        let mut alarm = Self {
+            wheel: TimingWheel::new(asked),
+            armed: HashMap::default(),
+            latest_tick: asked,
+            housekeeping: tick_at(now),
+            due: Vec::new(),
+        };
+        alarm.rebuild(checks);
+        alarm
+    }
+
+    /// Forgets a check that is gone. Its entries in the wheel stay until they come due or the wheel is rebuilt.
+    pub(super) fn disarm(&mut self, id: CheckId) {
+        self.armed.remove(&id);
+    }
+
+    /// True if most entries of the wheel stand for nothing.
+    pub(super) fn has_stale_entries(&self) -> bool {
+        self.wheel.len() > STALE_ENTRY_ALLOWANCE + ENTRIES_PER_CHECK * self.armed.len()
+    }
+
+    /// Makes the wheel anew, with what is needed alone.
+    pub(super) fn rebuild<'a>(&mut self, checks: impl Iterator<Item = &'a Check>) {
+        (self.wheel, self.armed) = (TimingWheel::new(self.latest_tick), HashMap::default());
+        self.wheel.insert(self.housekeeping, HOUSEKEEPING_ENTRY);
+        checks.for_each(|check| self.arm(check));
+    }
+
+    /// Sees to it that the check is looked at when its deadline passes, or when it is decided whether its downtime is told.
+    pub(super) fn arm(&mut self, check: &Check) {
+        let Some(at) = check.state.next_evaluation(&check.settings) else { return };
+        let next = tick_after(at);
+        let later = self.armed.get(&check.id).map(|armed| armed.next);
+        if later.is_none_or(|later| next < later) {
+            self.armed.insert(check.id, ArmedTicks { next, later });
+            self.wheel.insert(next, check.id.0);
+        }
+    }
+
+    /// Whether it was asked for a time later than `now`: what is armed for a time between would come due at once, again and again.
+    pub(super) fn is_ahead_of(&self, now: Timestamp) -> bool {
+        self.latest_tick > tick_at(now)
+    }
+
+    /// At most `most` of what has come due at `now`. Each check named has to be armed again.
+    pub(super) fn take_due(&mut self, now: Timestamp, most: usize) -> DueWork {
+        self.latest_tick = self.latest_tick.max(tick_at(now));
+        let mut due = DueWork { more: self.wheel.advance(self.latest_tick, most, &mut self.due), ..DueWork::default() };
+        for id in self.due.drain(..) {
+            if id == HOUSEKEEPING_ENTRY {
+                due.housekeeping = true;
+                self.housekeeping = tick_after(now.plus_secs(HOUSEKEEPING_SECS));
+                self.wheel.insert(self.housekeeping, HOUSEKEEPING_ENTRY);
+                continue;
+            }
+            // An entry that comes due before the next one that is known has been superseded.
+            let id = CheckId(id);
+            let Some(armed) = self.armed.get_mut(&id).filter(|armed| armed.next <= self.latest_tick) else { continue };
+            match armed.later.take() {
+                Some(later) => armed.next = later,
+                None => drop(self.armed.remove(&id)),
+            }
+            due.checks.push(id);
+        }
+        due
+    }
+
+    /// Microseconds from `now` until something may come due.
+    pub(super) fn micros_until_next(&self, now: Timestamp) -> Option<u64> {
+        let next = i64::try_from(self.wheel.next_tick()?.saturating_mul(TICK_MICROS.unsigned_abs())).unwrap_or(i64::MAX);
+        Some(Timestamp::from_micros(next).micros_since(now).max(0).unsigned_abs())
+    }
+
+    /// Whether a check that waits for something will be looked at no later than that.
+    pub(super) fn covers(&self, check: &Check) -> bool {
+        let armed = self.armed.get(&check.id);
+        check.state.next_evaluation(&check.settings).is_none_or(|at| armed.is_some_and(|armed| armed.next <= tick_after(at)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::ProjectId;
+    use crate::domain::ping::PingKind;
+    use crate::random::Random;
+
+    const DAY: i64 = 86_400;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_secs(1_800_000_000 + secs)
+    }
+
+    /// A check that is expected every day, with an hour of grace.
+    fn daily() -> Check {
+        let random = Random::seeded(1);
+        let state = crate::domain::check::CheckState::new(at(0));
+        let (id, project) = (CheckId(1), ProjectId(2));
+        Check { id, uuid: random.uuid(), badge: random.uuid(), project, settings: std::sync::Arc::default(), state, alerted_names: None }
+    }
+
+    fn ping(alarm: &mut DeadlineWheel, check: &mut Check, kind: PingKind, now: Timestamp) {
+        check.state.apply_ping(&check.settings.clone(), kind.into(), None, now, &mut Vec::new());
+        alarm.arm(check);
+    }
+
+    #[test]
+    fn runs_that_end_in_time_leave_no_heap_of_entries() {
+        let mut check = daily();
+        let mut alarm = DeadlineWheel::new(std::iter::once(&check), at(0));
+        for run in 0..1000 {
+            let start = run * 2 * 3600;
+            ping(&mut alarm, &mut check, PingKind::Start, at(start));
+            ping(&mut alarm, &mut check, PingKind::Success, at(start + 60));
+            assert!(alarm.covers(&check));
+            if !alarm.take_due(at(start + 3601), 512).checks.is_empty() {
+                alarm.arm(&check);
+            }
+            assert!(alarm.covers(&check));
+            assert!(alarm.wheel.len() <= 4, "{} entries after {run} runs", alarm.wheel.len());
+        }
+    }
+
+    #[test]
+    fn nothing_comes_due_before_its_deadline_or_much_later() {
+        let mut check = daily();
+        let mut alarm = DeadlineWheel::new(std::iter::once(&check), at(0));
+        ping(&mut alarm, &mut check, PingKind::Success, at(0).plus_micros(1));
+        assert!(alarm.take_due(at(DAY + 3600), 512).checks.is_empty());
+        assert_eq!(alarm.take_due(at(DAY + 3600).plus_micros(1 + TICK_MICROS), 512).checks, [check.id]);
+    }
+
+    #[test]
+    fn checks_that_are_gone_leave_nothing_behind() {
+        let mut alarm = DeadlineWheel::new(std::iter::empty(), at(0));
+        for number in 1..20_000 {
+            let mut check = Check { id: CheckId(number), ..daily() };
+            ping(&mut alarm, &mut check, PingKind::Success, at(0));
+            alarm.disarm(check.id);
+            if alarm.has_stale_entries() {
+                alarm.rebuild(std::iter::empty());
+            }
+            assert!(alarm.wheel.len() <= STALE_ENTRY_ALLOWANCE + 1 && alarm.armed.is_empty(), "{} entries", alarm.wheel.len());
+        }
+        assert!(alarm.take_due(at(1), 512).housekeeping, "the round of housekeeping is kept");
+    }
+
+    #[test]
+    fn one_that_looked_ahead_says_so_when_the_clock_is_set_back() {
+        let check = daily();
+        let mut alarm = DeadlineWheel::new(std::iter::once(&check), at(0));
+        assert!(!alarm.is_ahead_of(at(0)));
+        while alarm.take_due(at(DAY), 512).more {}
+        assert!(alarm.is_ahead_of(at(0)) && !alarm.is_ahead_of(at(DAY)));
+    }
+}

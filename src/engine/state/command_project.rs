@@ -1,0 +1,26 @@
+//! The project that a command concerns.
+
+use super::State;
+use crate::domain::ids::{CheckId, ProjectId};
+use crate::engine::command::{Command, PingTarget};
+
+impl State {
+    /// Returns the project that a command concerns, if it concerns the checks of one project alone.
+    pub fn project_of(&self, command: &Command) -> Option<ProjectId> {
+        let of_check = |id: CheckId| self.check(id).map(|check| check.project);
+        let of_target = |target: &PingTarget| match target {
+            PingTarget::Uuid(uuid) => self.check_by_uuid(*uuid).map(|check| check.project),
+            PingTarget::Slug { key, .. } => self.project_by_ping_key(key),
+        };
+        match command {
+            Command::Ping(request) => of_target(&request.target),
+            Command::Mail(pings) => of_target(&pings.first()?.target),
+            Command::CreateCheck(request) => Some(request.project),
+            Command::UpdateCheck(id, _) | Command::PauseCheck(id) | Command::ResumeCheck(id) | Command::DeleteCheck(id) => of_check(*id),
+            Command::SetAlerting { check, .. } => of_check(*check),
+            Command::AssignChannel { channel, .. } => self.channel(*channel).map(|channel| channel.project),
+            Command::DeleteWindow(project, _) => Some(*project),
+            _ => None,
+        }
+    }
+}

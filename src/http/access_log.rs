@@ -1,0 +1,116 @@
+//! The access log: a line for each request, which never holds a secret of its path.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use hyper::{Method, Request};
+
+use super::ServerState;
+use crate::wire::client_address::{Client, Peer};
+use crate::wire::reply::HttpReply;
+
+/// Parts of a path that are shown. Whatever else stands there may be a secret: the UUID of a check, a ping key, a badge key, a token.
+const VISIBLE_SEGMENTS: [&str; 32] = [
+    "alerting",
+    "api",
+    "b",
+    "badge",
+    "badges",
+    "body",
+    "channels",
+    "checks",
+    "deliveries",
+    "fail",
+    "flips",
+    "healthz",
+    "kinds",
+    "log",
+    "login",
+    "logout",
+    "metrics",
+    "openapi.json",
+    "overdue",
+    "pause",
+    "ping",
+    "pings",
+    "projects",
+    "resume",
+    "start",
+    "static",
+    "status",
+    "test",
+    "users",
+    "v1",
+    "v2",
+    "v3",
+];
+
+/// Whatever follows one of these is a secret, also if it looks like a part that is shown.
+const SECRET_PARENTS: [&str; 3] = ["ping", "badge", "metrics"];
+
+/// A request as the log shows it.
+pub(super) struct AccessLogEntry {
+    method: Method,
+    path: String,
+    client: IpAddr,
+    started: Duration,
+}
+
+impl AccessLogEntry {
+    pub(super) fn from_request<B>(request: &Request<B>, door: &ServerState, peer: Peer) -> Self {
+        Self {
+            method: request.method().clone(),
+            path: mask_path(door.config.base_url.strip_base_path(request.uri().path())),
+            client: Client::from_headers(request.headers(), peer, &door.config.trusted_proxies).addr,
+            started: door.handle.clock().uptime(),
+        }
+    }
+
+    /// Says what the answer is, once its head is known.
+    pub(super) fn log(self, reply: &HttpReply, door: &ServerState) {
+        // JSON writes a wider number as text.
+        let micros = u64::try_from(door.handle.clock().uptime().saturating_sub(self.started).as_micros()).unwrap_or(u64::MAX);
+        let Self { method, path, client: from, .. } = self;
+        tracing::info!(%method, %path, status = reply.status().as_u16(), %from, micros, "{method} {path}");
+    }
+}
+
+/// A path without its secrets.
+fn mask_path(path: &str) -> String {
+    let mut before = "";
+    let parts = path.split('/').map(|part| {
+        // Exit statuses, and the number of statuses that a badge tells apart.
+        let is_number = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
+        let is_shown = !SECRET_PARENTS.contains(&before) && (is_number || VISIBLE_SEGMENTS.contains(&part));
+        before = part;
+        if is_shown || part.is_empty() { part } else { "***" }
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_secret_is_masked() {
+        let uuid = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
+        for (path, wanted) in [
+            ("/", "/"),
+            ("/healthz", "/healthz"),
+            (&format!("/ping/{uuid}"), "/ping/***"),
+            (&format!("/ping/{uuid}/start"), "/ping/***/start"),
+            (&format!("/ping/{uuid}/137"), "/ping/***/137"),
+            ("/ping/checks/start", "/ping/***/start"),
+            ("/ping/1/nightly/fail", "/ping/***/***/fail"),
+            (&format!("/{uuid}"), "/***"),
+            (&format!("/api/v3/checks/{uuid}/pings/12/body"), "/api/v3/checks/***/pings/12/body"),
+            ("/badge/badges/tag/x.svg", "/badge/***/***/***"),
+            (&format!("/b/2/{uuid}.svg"), "/b/2/***"),
+            (&format!("/projects/{uuid}/metrics/status"), "/projects/***/metrics/***"),
+            ("/api/v3/checks/?x", "/api/v3/checks/***"),
+        ] {
+            assert_eq!(mask_path(path), wanted);
+        }
+    }
+}

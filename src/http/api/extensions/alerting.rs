@@ -1,0 +1,76 @@
+//! `/checks/<uuid>/alerting`: when the downtimes of a check are told, and whether the present one is.
+
+use uuid::Uuid;
+
+use super::ExtensionCall;
+use crate::domain::alert::NotificationState;
+use crate::domain::check::Check;
+use crate::domain::ids::{parse_hyphenated_uuid, write_uuid};
+use crate::domain::parents::{Parents, ParentsError};
+use crate::domain::text::FailureThreshold;
+use crate::domain::timestamp::Timestamp;
+use crate::engine::command::{Command, CommandOutcome};
+use crate::http::api::json::{JsonObject, write_array, write_string};
+use crate::manage::channel::unnotified_reason;
+use crate::wire::reply::{self, HttpError, HttpReply};
+
+/// UUIDs in a request, some of them repeated.
+const MAX_UUIDS: usize = 100;
+
+pub(super) fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    Ok(reply::json(alerting_json(call, &call.own_check(uuid)?)))
+}
+
+pub(super) async fn change(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    let check = call.own_check(uuid)?;
+    let after = call.document.unsigned("after")?.map(FailureThreshold::parse).transpose();
+    let after = after.map_err(|reason| HttpError::BadRequest(format!("after is wrong: {reason}").into()))?;
+    let parents = call.document.string_list("parents")?.map(|uuids| find_parents(call, &uuids)).transpose();
+    let parents = parents.map_err(|reason| HttpError::BadRequest(format!("parents is wrong: {reason}").into()))?;
+    if after.is_none() && parents.is_none() {
+        return Ok(reply::json(alerting_json(call, &check)));
+    }
+    match call.handle().call(Command::SetAlerting { check: check.id, after, parents }).await?? {
+        CommandOutcome::Check(check) => Ok(reply::json(alerting_json(call, &check))),
+        // That command comes to nothing else.
+        _ => Err(HttpError::Unavailable),
+    }
+}
+
+/// The checks of these UUIDs. Each is looked up, so there are not many.
+fn find_parents(call: &ExtensionCall<'_>, uuids: &[String]) -> Result<Parents, ParentsError> {
+    if uuids.len() > MAX_UUIDS {
+        return Err(ParentsError::TooMany);
+    }
+    call.handle().with_state(|state| {
+        let found = uuids.iter().map(|uuid| Some(state.check_by_uuid(parse_hyphenated_uuid(uuid)?)?.id));
+        Parents::new(found.collect::<Option<_>>().ok_or(ParentsError::NotFound)?)
+    })
+}
+
+fn alerting_json(call: &ExtensionCall<'_>, check: &Check) -> String {
+    let telling = check.state.notification;
+    let held = if let NotificationState::Pending { at, reason: held } = telling { Some((at, held)) } else { None };
+    call.handle().with_state(|state| {
+        let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id));
+        let mut out = String::new();
+        let mut object = JsonObject::begin(&mut out);
+        object.number("after", check.settings.failure_threshold.get());
+        object.member("parents", |out| {
+            write_array(out, parents, |parent, out| {
+                out.push('"');
+                write_uuid(parent.uuid, out);
+                out.push('"');
+            });
+        });
+        object.text("telling", telling.name());
+        object.unescaped_or_null("until", held.map(|(at, _)| at), Timestamp::write_rfc3339_secs);
+        object.unescaped_or_null("why", held.map(|(_, held)| held.name()), |why, out| out.push_str(why));
+        object.member("unnotified", |out| match unnotified_reason(state, check, call.handle().transports()) {
+            Some(reason) => write_string(out, reason),
+            None => out.push_str("null"),
+        });
+        object.end();
+        out
+    })
+}

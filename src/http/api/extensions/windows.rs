@@ -1,0 +1,93 @@
+//! `/windows`: maintenance windows, made, shown and removed.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::ExtensionCall;
+use crate::domain::ids::write_uuid;
+use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes, WindowTimesInput};
+use crate::domain::text::{Name, Tags};
+use crate::domain::timestamp::Timestamp;
+use crate::engine::command::{Command, CommandOutcome, NewWindow};
+use crate::http::api::json::{JsonObject, write_array, write_display, write_string};
+use crate::wire::reply::{self, HttpError, HttpReply};
+
+pub(super) fn list(call: &ExtensionCall<'_>) -> HttpReply {
+    let windows = call
+        .handle()
+        .with_state(|state| state.project(call.caller.project).map(|found| found.windows.values().cloned().collect::<Vec<_>>()));
+    let mut out = String::new();
+    let mut object = JsonObject::begin(&mut out);
+    object.member("windows", |out| write_array(out, windows.iter().flatten(), |window, out| write_window(out, window, call.now)));
+    object.end();
+    reply::json(out)
+}
+
+pub(super) fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    Ok(reply::json(window_json(&*find_window(call, uuid)?, call.now)))
+}
+
+/// `minutes` alone is a window from now on.
+pub(super) async fn create(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
+    let document = &call.document;
+    let name = document.parsed_string("name", Name::parse)?.unwrap_or_default();
+    let tags = document.parsed_string("tags", Tags::parse)?.unwrap_or_default();
+    let times = WindowTimesInput {
+        from: document.string("from")?,
+        to: document.string("to")?,
+        schedule: document.string("schedule")?,
+        minutes: document.unsigned("minutes")?,
+        tz: document.string("tz")?,
+    };
+    let times = times.parse(call.now).map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
+    let (uuid, project) = (call.handle().random().uuid(), call.caller.project);
+    match call.handle().call(Command::CreateWindow(Box::new(NewWindow { uuid, project, name, tags, times }))).await?? {
+        CommandOutcome::Window(window) => Ok(reply::created_json(window_json(&window, call.now))),
+        // That command comes to nothing else.
+        _ => Err(HttpError::Unavailable),
+    }
+}
+
+/// Answers it as it was.
+pub(super) async fn delete(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
+    let window = find_window(call, uuid)?;
+    call.handle().call(Command::DeleteWindow(window.project, window.id)).await??;
+    Ok(reply::json(window_json(&window, call.now)))
+}
+
+fn find_window(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<Arc<MaintenanceWindow>, HttpError> {
+    call.handle().with_state(|state| {
+        let mut windows = state.project(call.caller.project).into_iter().flat_map(|project_state| project_state.windows.values());
+        windows.find(|window| window.uuid == uuid).map(Arc::clone).ok_or(HttpError::NotFound)
+    })
+}
+
+fn window_json(window: &MaintenanceWindow, now: Timestamp) -> String {
+    let mut out = String::new();
+    write_window(&mut out, window, now);
+    out
+}
+
+fn write_window(out: &mut String, window: &MaintenanceWindow, now: Timestamp) {
+    let (once, recurring) = match &window.times {
+        WindowTimes::Once { from, to } => (Some((*from, *to)), None),
+        WindowTimes::Recurring { schedule, tz, minutes } => (None, Some((schedule, tz, *minutes))),
+    };
+    let mut object = JsonObject::begin(out);
+    object.unescaped("id", |out| write_uuid(window.uuid, out)).text("name", window.name.as_str()).text("tags", window.tags.as_str());
+    object.unescaped_or_null("from", once.map(|(from, _)| from), Timestamp::write_rfc3339_secs);
+    object.unescaped_or_null("to", once.map(|(_, to)| to), Timestamp::write_rfc3339_secs);
+    object.member("schedule", |out| write_or_null(out, recurring, |(schedule, ..), out| write_string(out, schedule.text())));
+    object.member("minutes", |out| write_or_null(out, recurring, |(.., minutes), out| write_display(minutes, out)));
+    object.member("tz", |out| write_or_null(out, recurring, |(_, tz, _), out| write_string(out, tz.name())));
+    object.unescaped_or_null("until", window.open_until(now), Timestamp::write_rfc3339_secs);
+    object.end();
+}
+
+fn write_or_null<T>(out: &mut String, value: Option<T>, write: impl FnOnce(T, &mut String)) {
+    match value {
+        Some(value) => write(value, out),
+        None => out.push_str("null"),
+    }
+}

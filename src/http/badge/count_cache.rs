@@ -1,0 +1,69 @@
+//! What was counted for badges of tags and projects: anyone may ask for one, and each asks for a look at every check.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::BadgeCounts;
+use crate::domain::ids::ProjectId;
+use crate::domain::timestamp::Timestamp;
+use crate::engine::Handle;
+
+/// Badges whose counts are kept. When there are as many, all are counted anew.
+const MAX_CACHED: usize = 1024;
+
+/// The counts of badges, as long as nothing changes.
+#[derive(Default)]
+pub(crate) struct BadgeCountCache(Mutex<BadgeCountMap>);
+
+/// By project and tag.
+type BadgeCountMap = HashMap<(ProjectId, Option<Box<str>>), BadgeCountEntry>;
+
+struct BadgeCountEntry {
+    counts: BadgeCounts,
+    /// What they were counted in.
+    version: (u64, u64),
+    counted_at: Timestamp,
+    /// When time alone changes them.
+    valid_until: Option<Timestamp>,
+}
+
+impl BadgeCountCache {
+    /// The counts, if they are still right.
+    pub(super) fn get(&self, handle: &Handle, project: ProjectId, tag: Option<&str>) -> Option<BadgeCounts> {
+        let (version, now) = (project_version(handle, project)?, handle.now());
+        let kept = self.lock();
+        let entry = kept.get(&(project, tag.map(Box::from)))?;
+        let right = entry.version == version && entry.counted_at <= now && entry.valid_until.is_none_or(|until| now < until);
+        right.then_some(entry.counts)
+    }
+
+    /// Counts, which may take long.
+    pub(super) fn count(&self, handle: &Handle, project: ProjectId, tag: Option<Box<str>>) -> BadgeCounts {
+        let (before, now) = (project_version(handle, project), handle.now());
+        let (mut counts, mut until) = (BadgeCounts::default(), None::<Timestamp>);
+        handle.for_each_check(project, |check| {
+            if tag.as_ref().is_none_or(|tag| check.settings.tags.contains(tag)) {
+                counts.add(&check, now);
+                let change = check.state.next_change(&check.settings, now);
+                until = until.into_iter().chain(change).min();
+            }
+        });
+        if let Some(version) = before.filter(|_| before == project_version(handle, project)) {
+            let mut kept = self.lock();
+            if kept.len() >= MAX_CACHED {
+                kept.clear();
+            }
+            kept.insert((project, tag), BadgeCountEntry { counts, version, counted_at: now, valid_until: until });
+        }
+        counts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BadgeCountMap> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Changes whenever something of the project does.
+fn project_version(handle: &Handle, project: ProjectId) -> Option<(u64, u64)> {
+    handle.with_state(|state| Some((state.epoch, state.project(project)?.version)))
+}

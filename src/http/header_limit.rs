@@ -1,0 +1,147 @@
+//! Headers on their way in: read in small steps, and long ones within one budget for all connections.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf, Take};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::wire::connection_state::ConnectionState;
+
+/// Bytes that are read at once. One more, and hyper would make its buffer larger each time. That buffer is in no budget.
+const READ_BYTES: u64 = (8 << 10) - 1;
+/// Bytes of a header that each connection may have without the common budget. Nearly every header is shorter.
+const UNBUDGETED_BYTES: usize = 16 << 10;
+/// Bytes of all headers that are coming in, beyond the share of each.
+const HEADER_BUDGET_BYTES: usize = 32 << 20;
+
+/// The budget that long headers have in common. It needs no key to send one.
+pub(super) struct HeaderBudget(Semaphore);
+
+impl HeaderBudget {
+    /// A budget of which nothing is taken.
+    pub(super) fn new() -> Self {
+        Self(Semaphore::new(HEADER_BUDGET_BYTES))
+    }
+}
+
+/// The header that is coming in on a connection.
+pub(super) struct HeaderLimit<'a> {
+    budget: &'a HeaderBudget,
+    connection: &'a ConnectionState,
+    /// Bytes that have come of it.
+    received: AtomicUsize,
+    budget_permit: Mutex<Option<SemaphorePermit<'a>>>,
+    /// Something has come on the connection.
+    has_received: AtomicBool,
+    /// There was no room.
+    pub(super) is_over_budget: AtomicBool,
+}
+
+impl<'a> HeaderLimit<'a> {
+    pub(super) fn new(budget: &'a HeaderBudget, line: &'a ConnectionState) -> Self {
+        Self {
+            budget,
+            connection: line,
+            received: AtomicUsize::new(0),
+            budget_permit: Mutex::default(),
+            has_received: AtomicBool::new(false),
+            is_over_budget: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether nothing has come on the connection yet.
+    pub(super) fn is_awaiting_first_byte(&self) -> bool {
+        !self.has_received.load(Relaxed)
+    }
+
+    /// It has come, and the next one begins.
+    pub(super) fn finish_header(&self) {
+        if self.received.load(Relaxed) > UNBUDGETED_BYTES {
+            self.budget_permit.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+        self.received.store(0, Relaxed);
+    }
+
+    /// Counts bytes. False: there is no room for them.
+    fn reserve(&self, bytes: usize) -> bool {
+        let before = self.received.fetch_add(bytes, Relaxed);
+        let beyond = (before + bytes).saturating_sub(before.max(UNBUDGETED_BYTES));
+        if beyond == 0 {
+            return true;
+        }
+        // As many as are read at once.
+        let Ok(taken) = self.budget.0.try_acquire_many(beyond as u32) else { return false };
+        let mut room = self.budget_permit.lock().unwrap_or_else(PoisonError::into_inner);
+        match room.as_mut() {
+            Some(room) => room.merge(taken),
+            None => *room = Some(taken),
+        }
+        true
+    }
+}
+
+/// Reads from a client.
+pub(super) struct HeaderReader<'a, 'b, R> {
+    source: Take<R>,
+    limit: &'a HeaderLimit<'b>,
+}
+
+impl<'a, 'b, R: AsyncRead> HeaderReader<'a, 'b, R> {
+    pub(super) fn new(source: R, head: &'a HeaderLimit<'b>) -> Self {
+        Self { source: source.take(READ_BYTES), limit: head }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for HeaderReader<'_, '_, R> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.source.set_limit(READ_BYTES);
+        ready!(Pin::new(&mut self.source).poll_read(cx, buffer))?;
+        let bytes = READ_BYTES - self.source.limit();
+        self.limit.has_received.store(true, Relaxed);
+        // What comes during a request is its body, or little of the next header.
+        if self.limit.connection.is_idle() && !self.limit.reserve(bytes as usize) {
+            self.limit.is_over_budget.store(true, Relaxed);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, "there is no room for another long header")));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn long_headers_share_a_budget_and_short_ones_need_none() {
+        let (budget, line) = (HeaderBudget(Semaphore::new(3 * UNBUDGETED_BYTES)), ConnectionState::default());
+        let (long, short) = (vec![b'a'; 3 * UNBUDGETED_BYTES], vec![b'a'; UNBUDGETED_BYTES]);
+        let heads = [(); 3].map(|()| HeaderLimit::new(&budget, &line));
+        let read =
+            async |head: usize, bytes: &[u8]| tokio::io::copy(&mut HeaderReader::new(bytes, &heads[head]), &mut tokio::io::sink()).await;
+        assert_eq!(read(0, &long).await.unwrap(), long.len() as u64);
+        assert_eq!(read(1, &long).await.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        assert!(heads[1].is_over_budget.load(Relaxed) && !heads[0].is_over_budget.load(Relaxed));
+        assert_eq!(read(2, &short).await.unwrap(), short.len() as u64, "a short one needs no room");
+        heads[1].finish_header();
+        heads[2].finish_header();
+        assert!(read(1, &long).await.is_err(), "the first one has the room");
+        heads[0].finish_header();
+        heads[1].finish_header();
+        assert_eq!(read(1, &long).await.unwrap(), long.len() as u64, "it has been given back");
+        // A body has a budget of its own.
+        line.begin_request();
+        assert_eq!(read(2, &long).await.unwrap(), long.len() as u64);
+    }
+
+    #[tokio::test]
+    async fn little_is_read_at_once() {
+        let (budget, line) = (HeaderBudget::new(), ConnectionState::default());
+        let head = HeaderLimit::new(&budget, &line);
+        let (bytes, mut room) = (vec![b'a'; 64 << 10], vec![0; 64 << 10]);
+        assert_eq!(HeaderReader::new(&bytes[..], &head).read(&mut room).await.unwrap() as u64, READ_BYTES);
+    }
+}

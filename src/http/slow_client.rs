@@ -1,0 +1,272 @@
+//! The bytes of a connection on their way: whoever reads too slowly is cut off, and whoever was refused while it was still sending is let
+//! finish, so that it reads why.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::net::tcp::WriteHalf;
+use tokio::time::{Sleep, sleep};
+
+use super::connection_activity::ConnectionActivity;
+use crate::wire::connection_state::ConnectionState;
+
+/// Bytes of an answer that a client takes in each second in which it is waited for.
+const MIN_BYTES_PER_SECOND: usize = 10_000;
+/// Seconds that it may be behind.
+const MAX_LAG_SECONDS: usize = 30;
+const SECOND: Duration = Duration::from_secs(1);
+/// Bytes that the system may hold of a long answer and not have sent yet. It would take megabytes, and nobody could tell for minutes
+/// whether the client reads.
+const MAX_UNSENT_BYTES: u32 = 64 << 10;
+
+/// How long what a refused client still sends is read and dropped.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many bytes of it.
+const MAX_LINGER_BYTES: usize = 10 << 20;
+
+/// Reads and drops what still comes, within limits, when the last answer has been sent.
+///
+/// If a socket is closed with bytes in it that nobody has read, the system resets the connection, and the client loses the answer that it
+/// has not read yet (RFC 9112, section 9.6).
+pub(super) async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut buffer = vec![0; 16 << 10];
+    let mut left = MAX_LINGER_BYTES;
+    let reading = async {
+        while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+            left = left.saturating_sub(read);
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    // It was told to stop. Whether it did makes no difference any more.
+    let _ = tokio::time::timeout(LINGER_TIMEOUT, reading).await;
+}
+
+/// Where answers are written.
+pub(super) trait ResponseSink: AsyncWrite + Unpin {
+    /// Has the system hold no more than [`MAX_UNSENT_BYTES`] bytes.
+    fn limit_unsent(&self);
+    /// Has the system forget what is not sent when the connection is closed. It would keep it until the client has taken it.
+    fn discard_unsent(&self);
+}
+
+/// Has the system end the connection at once when it is closed, whatever is not sent.
+pub(super) fn discard_unsent_on_close(stream: &TcpStream) {
+    if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
+        tracing::debug!("what is not sent on a connection is kept: {error}");
+    }
+}
+
+/// Has the system hold no more than [`MAX_UNSENT_BYTES`] bytes that it has not sent.
+pub(super) fn limit_unsent(stream: &TcpStream) {
+    if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES) {
+        tracing::debug!("a connection has no limit for what is not sent: {error}");
+    }
+}
+
+impl ResponseSink for WriteHalf<'_> {
+    fn limit_unsent(&self) {
+        limit_unsent(self.as_ref());
+    }
+
+    fn discard_unsent(&self) {
+        discard_unsent_on_close(self.as_ref());
+    }
+}
+
+/// Writes to a client, as long as it reads fast enough. While nothing is written, or what is written is taken at once, no time counts, and
+/// none does for an answer without an end.
+pub(super) struct MinRateWriter<'a, W> {
+    sink: W,
+    activity: &'a ConnectionActivity,
+    connection: &'a ConnectionState,
+    /// Bytes that the client may still be behind.
+    credit: usize,
+    /// Set while the client is waited for: when the next second is over.
+    rate_timer: Option<Pin<Box<Sleep>>>,
+    is_unsent_limited: bool,
+}
+
+impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
+    pub(super) fn new(sink: W, traffic: &'a ConnectionActivity, line: &'a ConnectionState) -> Self {
+        Self {
+            sink,
+            activity: traffic,
+            connection: line,
+            credit: MAX_LAG_SECONDS * MIN_BYTES_PER_SECOND,
+            rate_timer: None,
+            is_unsent_limited: false,
+        }
+    }
+
+    fn track_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        length: usize,
+        write: impl FnOnce(Pin<&mut W>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        // Most answers are short.
+        let is_endless = self.activity.is_endless();
+        if (length >= MAX_UNSENT_BYTES as usize / 2 || is_endless) && !std::mem::replace(&mut self.is_unsent_limited, true) {
+            self.sink.limit_unsent();
+        }
+        if let Poll::Ready(written) = write(Pin::new(&mut self.sink), cx) {
+            let bytes = written.as_ref().map_or(0, |bytes| *bytes);
+            // It may have taken a part, and is waited for again at once.
+            self.record_progress(bytes == length || written.is_err());
+            self.credit = (self.credit + bytes).min(MAX_LAG_SECONDS * MIN_BYTES_PER_SECOND);
+            // A usize fits a u64 on every target.
+            self.activity.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
+            return Poll::Ready(written);
+        }
+        self.poll_rate_limit(cx).map(Err)
+    }
+
+    /// Has what the sink still holds taken.
+    fn track_flush(&mut self, finished: Poll<io::Result<()>>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if finished.is_ready() {
+            self.record_progress(true);
+            return finished;
+        }
+        self.poll_rate_limit(cx).map(Err)
+    }
+
+    /// The client has taken something: all that there was, or a part.
+    fn record_progress(&mut self, all: bool) {
+        if self.rate_timer.is_some() || self.activity.is_endless() {
+            self.connection.record_write(all);
+        }
+        if all {
+            self.rate_timer = None;
+        }
+    }
+
+    /// Waits for the client. Ready when it has been waited for long enough.
+    fn poll_rate_limit(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        self.connection.set_write_blocked();
+        if self.activity.is_endless() {
+            // Whoever does not keep up with what happens misses some of it, and holds nothing.
+            return Poll::Pending;
+        }
+        let waiting = self.rate_timer.get_or_insert_with(|| Box::pin(sleep(SECOND)));
+        while waiting.as_mut().poll(cx).is_ready() {
+            let Some(credit) = self.credit.checked_sub(MIN_BYTES_PER_SECOND) else {
+                self.sink.discard_unsent();
+                return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly"));
+            };
+            self.credit = credit;
+            let next = waiting.deadline() + SECOND;
+            waiting.as_mut().reset(next);
+        }
+        Poll::Pending
+    }
+}
+
+impl<W: ResponseSink> AsyncWrite for MinRateWriter<'_, W> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.track_write(cx, bytes.len(), |sink, cx| sink.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let length = bytes.iter().map(|bytes| bytes.len()).sum();
+        self.track_write(cx, length, |sink, cx| sink.poll_write_vectored(cx, bytes))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.sink.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.sink).poll_flush(cx);
+        self.track_flush(flushed, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.sink).poll_shutdown(cx);
+        self.track_flush(shut, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncWriteExt as _, DuplexStream, duplex};
+
+    use super::*;
+
+    impl ResponseSink for DuplexStream {
+        fn limit_unsent(&self) {}
+        fn discard_unsent(&self) {}
+    }
+
+    /// How many bytes of an answer of a megabyte are taken by a client that takes so many in each round of milliseconds.
+    async fn taken(bytes: usize, millis: u64) -> usize {
+        let (sink, mut client) = duplex(1000);
+        let reading = tokio::spawn(async move {
+            let (mut all, mut some) = (0, vec![0; bytes]);
+            loop {
+                sleep(Duration::from_millis(millis)).await;
+                let mut left = bytes;
+                while left > 0 {
+                    match client.read(&mut some[..left]).await {
+                        Ok(read @ 1..) => (all, left) = (all + read, left - read),
+                        _ => return all,
+                    }
+                }
+            }
+        });
+        let traffic = ConnectionActivity::default();
+        let line = ConnectionState::default();
+        let mut sink = MinRateWriter::new(sink, &traffic, &line);
+        // An answer before it that is not waited for, and a long time between them.
+        sink.write_all(&[0; 1000]).await.unwrap();
+        sleep(Duration::from_secs(600)).await;
+        let _ = sink.write_all(&[0; 1_000_000]).await;
+        drop(sink);
+        reading.await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_reads_too_slowly_is_cut_off() {
+        for (bytes, millis) in [(100_000, 1000), (10_001, 1000), (5000, 300), (100_010, 10_000), (290_000, 28_000)] {
+            assert_eq!(taken(bytes, millis).await, 1_001_000, "{bytes} in {millis} ms");
+        }
+        for (bytes, millis) in [(1, 1000), (500, 300), (4000, 1000), (40_000, 10_000), (1, 60_000)] {
+            assert!(taken(bytes, millis).await < 400_000, "{bytes} in {millis} ms");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_without_an_end_waits_for_whoever_reads_it() {
+        let (sink, mut client) = duplex(1000);
+        let (traffic, line) = (ConnectionActivity::default(), ConnectionState::default());
+        traffic.mark_endless();
+        let mut sink = MinRateWriter::new(sink, &traffic, &line);
+        let reading = async {
+            sleep(Duration::from_secs(600)).await;
+            assert!(line.request_close(true), "it makes room for others while nobody reads it");
+            client.read_exact(&mut [0; 5000]).await.unwrap();
+        };
+        let (written, ()) = tokio::join!(sink.write_all(&[0; 5000]), reading);
+        assert!(written.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_is_not_sent_is_forgotten() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        while stream.writable().await.is_ok() && stream.try_write(&[0; 65_536]).is_ok() {}
+        discard_unsent_on_close(&stream);
+        drop(stream);
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(10), client.read_to_end(&mut rest)).await.unwrap();
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    }
+}

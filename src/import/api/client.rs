@@ -1,0 +1,216 @@
+//! Asks another server's API one thing after the other, no faster than it wants, and understands its refusals.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+use tokio::time::sleep;
+
+use super::ApiSource;
+use crate::clock::Clock;
+use crate::domain::project::KeyHash;
+use crate::outbound::{HttpRequest, HttpResponse, Outbound, RedirectPolicy, Trust, host_port_of};
+
+/// Bytes of a list: see [limits](crate::docs::limits).
+const MAX_LIST_BYTES: usize = 64 << 20;
+/// Bytes of a body: see [limits](crate::docs::limits).
+const MAX_BODY_BYTES: usize = 16 << 20;
+/// How long one answer may take.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often something is asked for again when the server is away or in trouble, and the pause before that, doubled each time.
+const MAX_ATTEMPTS: u32 = 4;
+const INITIAL_RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Versions of the API, the newest first. Releases before 2024 have no version 3, and the first had version 1 alone.
+const API_VERSIONS: [&str; 3] = ["v3", "v2", "v1"];
+/// How often a server may ask to wait in a row, and for how many seconds at the most: see [limits](crate::docs::limits).
+const MAX_WAITS: u32 = 20;
+const MAX_WAIT_SECS: u64 = 600;
+/// What the hosted service asks of its clients is 100; others have their own limits.
+const HOSTED_RATE_LIMIT: (&str, u32) = ("healthchecks.io", 90);
+
+/// Requests that this server wants in a minute at the most, as far as that is known.
+pub(super) fn requests_per_minute(url: &str) -> Option<u32> {
+    let place = host_port_of(url).ok()?;
+    let (host, _) = place.rsplit_once(':')?;
+    let (name, most) = HOSTED_RATE_LIMIT;
+    (host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))).then_some(most)
+}
+
+/// When the next request may be sent.
+#[derive(Default)]
+struct RequestPacer {
+    /// How long after the one before it, at the least.
+    min_interval: Duration,
+    next_request: Duration,
+}
+
+impl RequestPacer {
+    /// How long the next one waits, seen from `now`.
+    fn reserve_delay(&mut self, now: Duration) -> Duration {
+        let at = self.next_request.max(now);
+        self.next_request = at + self.min_interval;
+        at - now
+    }
+}
+
+/// See the module. It has no `Debug`: the key is a secret.
+pub(super) struct SourceApiClient {
+    outbound: Outbound,
+    /// Addresses of the API begin with this.
+    base_url: String,
+    key: String,
+    clock: Clock,
+    pacer: Mutex<RequestPacer>,
+}
+
+/// What is done about an answer.
+enum ApiAttempt<T> {
+    Response(T),
+    /// Ask again after this.
+    RateLimited(Duration),
+    /// The server is away or in trouble, for this reason: ask again.
+    Retry(String),
+}
+
+impl SourceApiClient {
+    /// # Errors
+    /// When the address is none, holds a password, or the key is none.
+    pub(super) fn new(api: &ApiSource, outbound: Outbound, clock: Clock) -> Result<Self, String> {
+        let url = api.url.trim_end_matches('/');
+        host_port_of(url).map_err(|error| format!("--api: {error}"))?;
+        if url.contains(['@', '?', '#']) {
+            return Err("--api: give the address of the server alone; its key stands in the file that --key-file names".into());
+        }
+        for (key, flag) in [(Some(&api.key), "--key-file"), (api.read_only_key.as_ref(), "--read-only-key-file")] {
+            let is_key = |key: &String| key.len() == KeyHash::KEY_LENGTH && key.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.');
+            if key.is_some_and(|key| !is_key(key)) {
+                return Err(format!("{flag}: an API key has {} characters", KeyHash::KEY_LENGTH));
+            }
+        }
+        let apart = requests_per_minute(url).map_or(Duration::ZERO, |most| Duration::from_secs(60) / most);
+        let pace = Mutex::new(RequestPacer { min_interval: apart, next_request: Duration::ZERO });
+        Ok(Self { outbound, base_url: format!("{url}/api/v3/"), key: api.key.clone(), clock, pacer: pace })
+    }
+
+    /// Returns what is at this path in the newest version of the API that the server has. Later requests use that version.
+    pub(super) async fn get_newest_version(&mut self, path: &str) -> Result<Json, String> {
+        let newest = self.base_url.clone();
+        for version in API_VERSIONS {
+            self.base_url = format!("{}{version}/", newest.trim_end_matches("v3/"));
+            if let Some(answer) = self.get_optional_json(path).await? {
+                return Ok(answer);
+            }
+        }
+        Err(format!("{newest}{path}: it is not there: 404"))
+    }
+
+    /// Returns what is at this path below that of the API.
+    pub(super) async fn get_json(&self, path: &str) -> Result<Json, String> {
+        self.get_optional_json(path).await?.ok_or_else(|| format!("{}{path}: it is not there: 404", self.base_url))
+    }
+
+    /// Returns what is at this path below that of the API; `None`: nothing is.
+    pub(super) async fn get_optional_json(&self, path: &str) -> Result<Option<Json>, String> {
+        self.get_with_retries(path, MAX_LIST_BYTES, |answer| {
+            serde_json::from_slice(&answer.body).map(Some).map_err(|error| format!("the answer is not JSON: {error}"))
+        })
+        .await
+    }
+
+    /// The body of a ping; `None`: it is gone meanwhile.
+    pub(super) async fn get_ping_body(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
+        self.get_with_retries(path, MAX_BODY_BYTES, |answer| Ok(Some(answer.body))).await
+    }
+
+    async fn get_with_retries<T>(
+        &self,
+        path: &str,
+        most: usize,
+        read: impl Fn(HttpResponse) -> Result<Option<T>, String>,
+    ) -> Result<Option<T>, String> {
+        let (mut tries, mut waits, mut pause) = (1, 0, INITIAL_RETRY_DELAY);
+        let told = |problem: String| format!("{}{path}: {problem}", self.base_url);
+        loop {
+            match self.get_once(path, most, &read).await.map_err(told)? {
+                ApiAttempt::Response(answer) => return Ok(answer),
+                ApiAttempt::RateLimited(_) if waits == MAX_WAITS => return Err(told("the server goes on asking to wait: 429".into())),
+                ApiAttempt::Retry(problem) if tries == MAX_ATTEMPTS => return Err(told(problem)),
+                ApiAttempt::RateLimited(asked) => {
+                    waits += 1;
+                    sleep(asked).await;
+                }
+                ApiAttempt::Retry(_) => {
+                    tries += 1;
+                    sleep(pause).await;
+                    pause *= 2;
+                }
+            }
+        }
+    }
+
+    async fn get_once<T>(
+        &self,
+        path: &str,
+        most: usize,
+        read: impl Fn(HttpResponse) -> Result<Option<T>, String>,
+    ) -> Result<ApiAttempt<Option<T>>, String> {
+        let turn = self.pacer.lock().unwrap_or_else(PoisonError::into_inner).reserve_delay(self.clock.uptime());
+        sleep(turn).await;
+        let request = HttpRequest {
+            method: "GET".into(),
+            url: format!("{}{path}", self.base_url),
+            headers: vec![("X-Api-Key".into(), self.key.clone())],
+            body: Bytes::new(),
+            redirects: RedirectPolicy::None,
+            pin: None,
+            timeout: RESPONSE_TIMEOUT,
+        };
+        let answer = match self.outbound.send_http_limited(most, request, Trust::Operator).await {
+            Ok(answer) => answer,
+            Err(error) => return Ok(ApiAttempt::Retry(error.to_string())),
+        };
+        match answer.status {
+            200 if answer.is_complete => read(answer).map(ApiAttempt::Response),
+            200 if answer.body.len() >= most => Err(format!("the answer has more than {} MiB", most >> 20)),
+            200 => Ok(ApiAttempt::Retry("the answer broke off".into())),
+            404 => Ok(ApiAttempt::Response(None)),
+            429 => {
+                let asked = answer.header("retry-after").and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(60);
+                Ok(ApiAttempt::RateLimited(Duration::from_secs(asked.min(MAX_WAIT_SECS))))
+            }
+            401 | 403 => Err(format!("the server refuses the key: {}; it takes one that may write", answer.status)),
+            status @ 300..=399 => Err(format!("the server answers {status}, as if it were elsewhere: give the address where it is")),
+            status @ 500.. => Ok(ApiAttempt::Retry(format!("the server answers {status}"))),
+            status => Err(format!("the server answers {status}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_hosted_service_has_a_pace_that_is_known() {
+        for (url, most) in [
+            ("https://healthchecks.io", Some(90)),
+            ("https://eu.healthchecks.io/x", Some(90)),
+            ("https://nothealthchecks.io", None),
+            ("https://healthchecks.io.example.org", None),
+            ("http://127.0.0.1:8000", None),
+            ("nothing", None),
+        ] {
+            assert_eq!(requests_per_minute(url), most, "{url}");
+        }
+    }
+
+    #[test]
+    fn requests_are_so_far_apart_but_never_made_up_for() {
+        let (second, mut pace) =
+            (Duration::from_secs(1), RequestPacer { min_interval: Duration::from_secs(2), next_request: Duration::ZERO });
+        assert_eq!([0, 0, 1, 9, 9].map(|now| pace.reserve_delay(second * now)), [0, 2, 3, 0, 2].map(|wait| second * wait));
+        let mut free = RequestPacer::default();
+        assert_eq!([5, 5].map(|now| free.reserve_delay(second * now)), [Duration::ZERO; 2]);
+    }
+}

@@ -1,0 +1,192 @@
+//! What the API shows as what `manage.py dumpdata` would write of it, as far as it is known.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value as Json, json};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::{ApiSource, timestamp_json};
+use crate::domain::check_input;
+use crate::domain::ids::parse_hyphenated_uuid;
+use crate::domain::project::DEFAULT_PING_LOG_LIMIT;
+use crate::domain::schedule::ScheduleKind;
+use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
+use crate::import::source_row::parse_timestamp;
+
+/// What its log tells of a check.
+#[derive(Clone, Default)]
+pub(super) struct CheckLogSummary {
+    /// The first thing that is known of it.
+    pub(super) oldest: Option<Timestamp>,
+    /// When the newest ping came that said how a run ended.
+    last_end: Option<Timestamp>,
+    /// The newest start: its number, its time, its run.
+    newest_start: Option<(u64, Json, Json)>,
+    /// The status after the newest flip.
+    pub(super) status: Option<&'static str>,
+    /// How many pings are listed.
+    pub(super) ping_count: u64,
+    /// The seconds in which a job reported its end, and of those the ones in which it had failed.
+    pub(super) end_secs: BTreeSet<i64>,
+    pub(super) failure_secs: BTreeSet<i64>,
+    /// The seconds in which a run began.
+    pub(super) start_secs: BTreeSet<i64>,
+}
+
+impl CheckLogSummary {
+    /// Frees what only the reading of flips needs.
+    pub(super) fn drop_times(&mut self) {
+        (self.end_secs, self.failure_secs, self.start_secs) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    }
+
+    /// Reads the time of an entry, and keeps the oldest.
+    pub(super) fn record_time(&mut self, at: &Json) -> Result<Timestamp, String> {
+        let at = at.as_str().and_then(parse_timestamp).ok_or("an entry of a log has no time")?;
+        self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
+        Ok(at)
+    }
+}
+
+/// The items of a list.
+pub(super) fn list_items(answer: &Json, member: &str) -> Result<Vec<Json>, String> {
+    answer.get(member).and_then(Json::as_array).cloned().ok_or_else(|| format!("the server shows no list of {member}"))
+}
+
+/// The UUID of a check.
+pub(super) fn check_uuid(check: &Json) -> Result<Uuid, String> {
+    let of = |name: &str| check.get(name).and_then(Json::as_str);
+    // Releases before 2024 show it in URLs alone.
+    let in_url = || of("update_url").and_then(|url| url.rsplit('/').next());
+    let uuid = of("uuid").or_else(in_url).and_then(parse_hyphenated_uuid);
+    uuid.ok_or_else(|| "the server shows no UUIDs: give a key that may write with --key-file".into())
+}
+
+/// The project and the profile of its owner, which holds the log limit.
+pub(super) fn project_rows(api: &ApiSource, badges: Option<&Json>, pings: u64) -> Result<[(&'static str, Json); 2], String> {
+    let url = badges.and_then(|badges| badges.get("badges")?.get("*")?.get("svg")?.as_str());
+    let rest = url.and_then(|url| Some(url.split_once("/badge/")?.1));
+    let badge_key = rest.and_then(|rest| rest.split('/').next()).filter(|key| !key.is_empty());
+    if badges.is_some() && badge_key.is_none() {
+        return Err("the server shows no badge of the whole project".into());
+    }
+    let signature = rest.and_then(|rest| rest.split('/').nth(1)?.split('.').next()?.strip_suffix("-2"));
+    // The API does not tell the UUID of the project: this one is the same whenever it is read.
+    let known = badge_key.map_or_else(|| format!("{} {}", api.url.trim_end_matches('/'), api.project.as_str()), str::to_owned);
+    let digest: [u8; 32] = Sha256::digest(known).into();
+    let uuid = uuid::Builder::from_random_bytes(digest.first_chunk().copied().unwrap_or_default()).into_uuid();
+    let project = json!({
+        "code": uuid.to_string(), "name": api.project.as_str(), "owner": 1, "badge_key": badge_key,
+        "badge_signature": signature,
+        "api_key": api.key, "api_key_readonly": api.read_only_key, "ping_key": api.ping_key,
+    });
+    let limit = pings.max(DEFAULT_PING_LOG_LIMIT.into());
+    Ok([("accounts.project", project), ("accounts.profile", json!({ "user": 1, "ping_log_limit": limit }))])
+}
+
+/// A check.
+pub(super) fn check_row(check: &Json, seen: &CheckLogSummary, created: Timestamp) -> Result<Json, String> {
+    let mut fields = Map::new();
+    let get = |name: &str| check.get(name).cloned().unwrap_or_default();
+    let same = ["name", "slug", "tags", "desc", "tz", "schedule", "manual_resume", "methods", "start_kw", "success_kw", "failure_kw"];
+    let switches = ["filter_subject", "filter_body", "filter_http_body", "filter_default_fail", "n_pings"];
+    // What a release does not show, its database does not have.
+    let there = |name: &&str| check.get(*name).is_some();
+    for name in same.into_iter().chain(switches).filter(there) {
+        fields.insert(name.into(), get(name));
+    }
+    for (old, new) in [("subject", "success_kw"), ("subject_fail", "failure_kw")] {
+        if check.get(new).is_none() && check.get(old).is_some() {
+            fields.insert(old.into(), get(old));
+        }
+    }
+    // Lengths of time are microseconds there, and seconds here.
+    for name in ["timeout", "grace", "last_duration"] {
+        let micros = |seconds: Json| seconds.as_i64().and_then(|seconds| seconds.checked_mul(MICROS_PER_SEC)).map_or(seconds, Json::from);
+        fields.insert(name.into(), micros(get(name)));
+    }
+    let kind = match get("schedule").as_str().map(check_input::parse_schedule) {
+        None => "simple",
+        Some(Ok(schedule)) if schedule.kind() == ScheduleKind::OnCalendar => "oncalendar",
+        // What cannot be read is told when the row is.
+        Some(_) => "cron",
+    };
+    let status = match get("status").as_str() {
+        Some("grace") => "up".into(),
+        // Version 1 shows it in place of the status.
+        Some("started") => match seen.status {
+            Some(status) => status.into(),
+            None if get("last_ping").is_null() => "new".into(),
+            None => "up".into(),
+        },
+        _ => get("status"),
+    };
+    let badge = get("badge_url").as_str().and_then(|url| url.rsplit('/').next()?.split('.').next().and_then(parse_hyphenated_uuid));
+    let shown = get("last_ping").as_str().and_then(parse_timestamp);
+    // The list shows whole seconds.
+    let exact = seen.last_end.filter(|exact| shown.is_some_and(|shown| shown.secs() == exact.secs()));
+    let is_started = get("started") == Json::Bool(true) || get("status") == "started";
+    let (start, rid) = match &seen.newest_start {
+        Some((_, start, rid)) if is_started => (start.clone(), rid.clone()),
+        _ => (Json::Null, Json::Null),
+    };
+    for (name, value) in [
+        ("code", check_uuid(check)?.to_string().into()),
+        ("project", 1.into()),
+        ("created", timestamp_json(created)),
+        ("kind", kind.into()),
+        ("status", status),
+        ("badge_key", badge.map(|badge| badge.to_string()).into()),
+        ("last_ping", exact.or(shown).map_or(Json::Null, timestamp_json)),
+        ("last_start", start),
+        ("last_start_rid", rid),
+    ] {
+        fields.insert(name.into(), value);
+    }
+    Ok(fields.into())
+}
+
+/// A channel, which lacks its settings, with the numbers of its checks.
+pub(super) fn channel_row(channel: &Json, checks: &[Json], created: Timestamp) -> Result<Json, String> {
+    let get = |name: &str| channel.get(name).cloned().unwrap_or_default();
+    let id = get("id").as_str().and_then(parse_hyphenated_uuid).ok_or("a channel has no id")?.to_string();
+    let has = |check: &Json| check.get("channels").and_then(Json::as_str).is_some_and(|ids| ids.split(',').any(|own| own == id));
+    let assigned: Vec<_> = checks.iter().enumerate().filter(|(_, check)| has(check)).map(|(place, _)| super::row_id(place)).collect();
+    Ok(
+        json!({ "code": id, "project": 1, "name": get("name"), "kind": get("kind"), "created": timestamp_json(created), "checks": assigned }),
+    )
+}
+
+/// A ping of the check of this number.
+pub(super) fn ping_row(owner: u64, ping: &Json, body: Option<Vec<u8>>, seen: &mut CheckLogSummary) -> Result<Json, String> {
+    let get = |name: &str| ping.get(name).cloned().unwrap_or_default();
+    let (at, n) = (seen.record_time(&get("date"))?, get("n").as_u64());
+    seen.ping_count += 1;
+    let kind = match get("type").as_str() {
+        Some("success") => {
+            seen.last_end = seen.last_end.max(Some(at));
+            seen.end_secs.insert(at.secs());
+            "".into()
+        }
+        Some("fail") => {
+            seen.last_end = seen.last_end.max(Some(at));
+            seen.end_secs.insert(at.secs());
+            seen.failure_secs.insert(at.secs());
+            get("type")
+        }
+        Some("start") => {
+            seen.start_secs.insert(at.secs());
+            if seen.newest_start.as_ref().is_none_or(|(newest, ..)| Some(*newest) < n) {
+                seen.newest_start = n.map(|n| (n, get("date"), get("rid"))).or(seen.newest_start.take());
+            }
+            get("type")
+        }
+        _ => get("type"),
+    };
+    Ok(json!({
+        "owner": owner, "n": n, "created": get("date"), "kind": kind, "scheme": get("scheme"), "remote_addr": get("remote_addr"),
+        "method": get("method"), "ua": get("ua"), "rid": get("rid"), "body_raw": body.map(|body| BASE64_STANDARD.encode(body)),
+    }))
+}

@@ -1,0 +1,141 @@
+//! The lines of an export, and what is wrong with a line that is none.
+
+use std::io::Write;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::ExportError;
+use crate::import::item_rows::{ImportFlipRow, ImportItemRow, ImportPingRow};
+use crate::import::json_error_text;
+
+/// The version of the form. A later one is refused.
+pub(super) const FORMAT_VERSION: u64 = 1;
+/// Bytes of a line, its end included: see [limits](crate::docs::limits).
+pub(super) const MAX_LINE_BYTES: usize = 2 << 20;
+/// Bytes of a body that go in one line; what is left of it follows in others.
+pub(super) const MAX_BODY_CHUNK_BYTES: usize = 512 << 10;
+/// The kinds of lines that are things.
+const ITEM_KINDS: [&str; 6] = ["project", "key", "channel", "window", "check", "user"];
+/// The other kinds of lines, but for the first.
+const OTHER_KINDS: [&str; 6] = ["signing", "secret", "flip", "ping", "body", "end"];
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportHeader {
+    /// The version of the form.
+    pub(super) overdue: u64,
+    /// The release that wrote it.
+    pub(super) release: String,
+    /// When, in microseconds since 1970.
+    pub(super) at: i64,
+}
+
+/// What of the first line every version has.
+#[derive(Deserialize)]
+struct ExportVersion {
+    overdue: u64,
+}
+
+/// A line that is no thing.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum ExportExtraRow {
+    /// What signs badge URLs, in base64.
+    Signing(String),
+    /// The secret of another server, by which hashed keys are known that name its place.
+    Secret(String),
+    /// A flip.
+    Flip(ImportFlipRow),
+    /// A ping, with the first piece of its body.
+    Ping(ImportPingRow),
+    /// A further piece of the body of the ping before it.
+    Body {
+        /// Of which check.
+        check: u64,
+        /// Of which of its pings.
+        n: u64,
+        /// In base64.
+        body: String,
+    },
+    /// The end.
+    End(ExportTrailer),
+}
+
+/// The last line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportTrailer {
+    /// How many lines stand before it.
+    pub(super) lines: u64,
+    /// The SHA-256 of all bytes before it, in hexadecimal digits.
+    pub(super) sha256: String,
+}
+
+/// A line.
+pub(super) enum ExportLine {
+    Item(Box<ImportItemRow>),
+    Extra(Box<ExportExtraRow>),
+}
+
+/// Reads the first line.
+pub(super) fn parse_header(line: &[u8]) -> Result<ExportHeader, String> {
+    let any: ExportVersion = serde_json::from_slice(line).map_err(|_| "it is no export of overdue as JSON lines")?;
+    if any.overdue != FORMAT_VERSION {
+        return Err(format!(
+            "it is of the form {}, and this release knows the form {FORMAT_VERSION}: import it with the release that wrote it, or a later one",
+            any.overdue
+        ));
+    }
+    serde_json::from_slice(line).map_err(|error| json_error_text(&error))
+}
+
+/// Reads any other line.
+pub(super) fn parse_line(line: &[u8]) -> Result<ExportLine, String> {
+    let text = line.strip_prefix(b"{\"").and_then(|rest| rest.split(|byte| *byte == b'"').next());
+    let kind = text.map(String::from_utf8_lossy).unwrap_or_default();
+    match &*kind {
+        kind if ITEM_KINDS.contains(&kind) => serde_json::from_slice(line).map(ExportLine::Item).map_err(|error| json_error_text(&error)),
+        kind if OTHER_KINDS.contains(&kind) => serde_json::from_slice(line).map(ExportLine::Extra).map_err(|error| json_error_text(&error)),
+        kind => Err(format!("{:?} is no kind of line that this release knows", kind.chars().take(40).collect::<String>())),
+    }
+}
+
+/// A SHA-256 as the last line has it.
+pub(super) fn checksum_hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes lines, and counts and sums them up.
+pub(super) struct ExportLineWriter<W> {
+    out: W,
+    hash: Sha256,
+    count: u64,
+    line: Vec<u8>,
+}
+
+impl<W: Write> ExportLineWriter<W> {
+    pub(super) fn new(out: W) -> Self {
+        Self { out, hash: Sha256::new(), count: 0, line: Vec::new() }
+    }
+
+    pub(super) fn write_row(&mut self, row: &impl Serialize) -> Result<(), ExportError> {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, row).map_err(|error| ExportError::Io(error.into()))?;
+        self.line.push(b'\n');
+        self.count += 1;
+        if self.line.len() > MAX_LINE_BYTES {
+            let start = String::from_utf8_lossy(self.line.get(..80).unwrap_or_default()).into_owned();
+            return Err(ExportError::TooLong(start));
+        }
+        self.hash.update(&self.line);
+        self.out.write_all(&self.line).map_err(ExportError::Io)
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), ExportError> {
+        let end = ExportTrailer { lines: self.count, sha256: checksum_hex(self.hash.clone()) };
+        self.write_row(&ExportExtraRow::End(end))?;
+        self.out.flush().map_err(ExportError::Io)
+    }
+}

@@ -1,0 +1,404 @@
+//! An export read twice: first all of it is looked at, then its logs are handed over. What was cut or altered is refused by the first
+//! reading, and by the second if that happened meanwhile.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::lines::{self, ExportExtraRow, ExportHeader, ExportLine, ExportTrailer, MAX_LINE_BYTES};
+use crate::domain::import_contents::{ImportContents, ImportedFlip, ImportedKeySecret, ImportedProject};
+use crate::domain::import_item::{ImportItem, NumberedFlip, NumberedPing};
+use crate::domain::legacy_keys::LegacySecret;
+use crate::domain::ping::MAX_BODY_BYTES;
+use crate::domain::project::{BadgeSecret, KeySecret};
+use crate::domain::timestamp::Timestamp;
+use crate::import::item_rows::decode_bytes;
+use crate::import::report::{ImportReport, ImportTally, LateCheck, ReportRemarks, ReportedKind};
+use crate::import::{ImportLogEntry, ImportProgress, ProjectSelection, source};
+use crate::random::Random;
+
+/// Bytes that are read at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// What a line holds; a ping with all of its body.
+enum ExportEntry {
+    BadgeSecret(BadgeSecret),
+    LegacySecret(LegacySecret),
+    Item(ImportItem),
+    Flip(NumberedFlip),
+    Ping(NumberedPing),
+}
+
+/// An export that has been looked at.
+pub struct ExportReader {
+    name: String,
+    file: File,
+    contents: ExportContents,
+    /// The checksum in its end: another file that took its place meanwhile has another.
+    checksum: String,
+}
+
+impl ExportReader {
+    /// Reads a file, or standard input for `-`, to its end. `selected`: the projects that are asked for; none: all, and users.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not what was written, or lacks what was asked for; the message names the line.
+    pub fn open(path: &Path, chosen: &[ProjectSelection], random: &Random, tell: &mut dyn FnMut(ImportProgress)) -> Result<Self, String> {
+        let (name, mut file) = source::open_rereadable(path, random)?;
+        let mut things = ExportContents::new(chosen);
+        let read = read_lines(&mut file, &mut |done, total| tell(ImportProgress { is_reading_logs: false, done, total }), &mut |item| {
+            things.add_entry(item).map(ControlFlow::Continue)
+        });
+        let (head, sum) = read.and_then(|read| things.validate().map(|()| read)).map_err(|problem| format!("{name}: {problem}"))?;
+        things.items.newest = Some(Timestamp::from_micros(head.at));
+        Ok(Self { name, file, contents: things, checksum: sum.unwrap_or_default() })
+    }
+
+    /// What there is, but for logs.
+    pub fn contents(&self) -> &ImportContents {
+        &self.contents.items
+    }
+
+    /// Reads the logs; `add_entry` gets what comes along, until it breaks.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not what it was.
+    pub fn read_logs(
+        &mut self,
+        tell: &mut dyn FnMut(ImportProgress),
+        take: &mut dyn FnMut(ImportLogEntry) -> ControlFlow<()>,
+    ) -> Result<(), String> {
+        let checks = &self.contents.checks;
+        let of = |check| checks.get(&check).copied().flatten();
+        let read =
+            read_lines(&mut self.file, &mut |done, total| tell(ImportProgress { is_reading_logs: true, done, total }), &mut |item| {
+                let entry = match item {
+                    ExportEntry::Flip(NumberedFlip { check, flip }) => {
+                        of(check.0).map(|check| ImportLogEntry::OrderedFlip(ImportedFlip { check, flip }))
+                    }
+                    ExportEntry::Ping(ping) => of(ping.check.0).map(|check| ImportLogEntry::Ping(ping.with_check(check))),
+                    ExportEntry::BadgeSecret(_) | ExportEntry::LegacySecret(_) | ExportEntry::Item(_) => None,
+                };
+                Ok(entry.map_or(ControlFlow::Continue(()), &mut *take))
+            });
+        match read {
+            Ok((_, Some(sum))) if sum != self.checksum => Err(format!("{}: it was written anew while it was read", self.name)),
+            read => read.map(drop).map_err(|problem| format!("{}: {problem}", self.name)),
+        }
+    }
+
+    /// All of it but the logs, and what becomes of it.
+    pub fn finish(self, now: Timestamp) -> (ImportContents, ImportReport) {
+        let ExportContents { items: imported, tally, .. } = self.contents;
+        let mut late = Vec::new();
+        for project in &imported.projects {
+            for check in &project.checks {
+                let mut state = check.state;
+                state.update_grace_start(&check.settings);
+                if state.deadline(&check.settings).is_some_and(|deadline| deadline <= now) {
+                    let name = check.settings.display_name(check.uuid);
+                    late.push(LateCheck { project: project.name.as_str().to_owned(), name });
+                }
+            }
+        }
+        let remarks = ReportRemarks { newest: imported.newest, late, ..ReportRemarks::default() };
+        (imported, ImportReport::new((&self.name, "overdue"), tally, remarks))
+    }
+}
+
+/// What has been read, but for logs.
+struct ExportContents {
+    selected: Vec<ProjectSelection>,
+    /// Places of those that were found.
+    matched: HashSet<usize>,
+    items: ImportContents,
+    /// Places of projects by their numbers in the file; `None`: it stays behind.
+    projects: HashMap<u64, Option<usize>>,
+    /// UUIDs of checks by their numbers in the file; `None`: it stays behind.
+    checks: HashMap<u64, Option<Uuid>>,
+    tally: ImportTally,
+}
+
+/// Why something stays behind.
+const NOT_SELECTED: &str = "of projects that stay behind";
+
+impl ExportContents {
+    fn new(chosen: &[ProjectSelection]) -> Self {
+        let (imported, tally) = (ImportContents::default(), ImportTally::default());
+        Self {
+            selected: chosen.to_vec(),
+            matched: HashSet::new(),
+            items: imported,
+            projects: HashMap::new(),
+            checks: HashMap::new(),
+            tally,
+        }
+    }
+
+    fn add_entry(&mut self, item: ExportEntry) -> Result<(), String> {
+        match item {
+            ExportEntry::BadgeSecret(secret) => self.items.badge_secret = Some(secret),
+            ExportEntry::LegacySecret(secret) => self.items.secrets.push(secret),
+            ExportEntry::Item(thing) => return self.add_item(thing),
+            ExportEntry::Flip(flip) => {
+                let comes = self.is_check_included(flip.check.0)?;
+                self.tally_item(ReportedKind::Flips, comes);
+            }
+            ExportEntry::Ping(ping) => {
+                let comes = self.is_check_included(ping.check.0)?;
+                self.tally_item(ReportedKind::Pings, comes);
+                if !ping.body.is_empty() {
+                    self.tally_item(ReportedKind::Bodies, comes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tally_item(&mut self, what: ReportedKind, comes: bool) {
+        if comes { self.tally.add_carried(what, 1) } else { self.tally.add_dropped(what, 1, NOT_SELECTED) }
+    }
+
+    /// Whether the check of this number comes along.
+    fn is_check_included(&self, check: u64) -> Result<bool, String> {
+        self.checks.get(&check).map(Option::is_some).ok_or_else(|| format!("no check before it has the number {check}"))
+    }
+
+    /// The project of this number, if it comes along; counts what belongs to it.
+    fn included_project(&mut self, project: u64, what: ReportedKind) -> Result<Option<&mut ImportedProject>, String> {
+        let place = *self.projects.get(&project).ok_or_else(|| format!("no project before it has the number {project}"))?;
+        self.tally_item(what, place.is_some());
+        Ok(place.and_then(|place| self.items.projects.get_mut(place)))
+    }
+
+    fn add_item(&mut self, thing: ImportItem) -> Result<(), String> {
+        let number = thing.number();
+        match thing {
+            ImportItem::Project { project, .. } => return self.add_project(number, *project),
+            ImportItem::Key { project, key, .. } => {
+                if let ImportedKeySecret::Legacy { secret_index: secret, .. } = key.secret
+                    && usize::from(secret) >= self.items.secrets.len()
+                {
+                    return Err("no secret before it has the place that it names".into());
+                }
+                let what = match key.secret {
+                    ImportedKeySecret::Native(KeySecret::Ping(_)) => ReportedKind::PingKeys,
+                    _ => ReportedKind::ApiKeys,
+                };
+                if let Some(of) = self.included_project(project.0, what)? {
+                    of.keys.push(key);
+                }
+            }
+            ImportItem::Channel { project, channel, .. } => {
+                if let Some(of) = self.included_project(project.0, ReportedKind::Channels)? {
+                    of.channels.push(*channel);
+                }
+            }
+            ImportItem::Window { project, window, .. } => {
+                if let Some(of) = self.included_project(project.0, ReportedKind::Windows)? {
+                    of.windows.push(*window);
+                }
+            }
+            ImportItem::Check { project, check, .. } => {
+                let uuid = check.uuid;
+                let comes = self.included_project(project.0, ReportedKind::Checks)?.map(|of| of.checks.push(*check)).is_some();
+                if self.checks.insert(number, comes.then_some(uuid)).is_some() {
+                    return Err(format!("another check has the number {number}"));
+                }
+            }
+            ImportItem::User { user, .. } => {
+                if self.selected.is_empty() {
+                    self.tally.add_carried(ReportedKind::Users, 1);
+                    if user.owner {
+                        self.tally.add_note(ReportedKind::Users, None, format!("{:?} may do everything", user.name.as_str()));
+                    }
+                    self.items.users.push(*user);
+                } else {
+                    self.tally.add_dropped(ReportedKind::Users, 1, "they come along with all projects together");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_project(&mut self, number: u64, mut project: ImportedProject) -> Result<(), String> {
+        let uuid = project.uuid.to_string();
+        let asked = self.selected.iter().position(|chosen| chosen.source_name == project.name.as_str() || chosen.source_name == uuid);
+        let comes = self.selected.is_empty() || asked.is_some();
+        if let Some(chosen) = asked.and_then(|place| self.selected.get(place))
+            && let Some(new) = &chosen.new_name
+        {
+            self.tally.add_changed(ReportedKind::Projects, 1);
+            self.tally.add_note(ReportedKind::Projects, None, format!("{:?} is called {:?}", project.name.as_str(), new.as_str()));
+            project.name = new.clone();
+        }
+        self.matched.extend(asked);
+        if comes {
+            self.tally.add_carried(ReportedKind::Projects, 1);
+        } else {
+            self.tally.add_dropped(ReportedKind::Projects, 1, "not asked for");
+        }
+        if self.projects.insert(number, comes.then_some(self.items.projects.len())).is_some() {
+            return Err(format!("another project has the number {number}"));
+        }
+        if comes {
+            self.items.projects.push(project);
+        }
+        Ok(())
+    }
+
+    /// Looks at what can be known only at the end.
+    fn validate(&mut self) -> Result<(), String> {
+        if let Some((_, missed)) = self.selected.iter().enumerate().find(|(place, _)| !self.matched.contains(place)) {
+            return Err(format!("there is no project {:?} in it", missed.source_name));
+        }
+        for project in &mut self.items.projects {
+            // One that was deleted while the file was written is not in it.
+            let known: HashSet<Uuid> = project.checks.iter().map(|check| check.uuid).collect();
+            for check in &mut project.checks {
+                check.parents = check.parents.iter().copied().filter(|parent| known.contains(parent)).collect();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads all lines from the first to the last, which has to fit them; `add_entry` gets what they hold, until it breaks.
+fn read_lines(
+    file: &mut File,
+    tell: &mut dyn FnMut(u64, u64),
+    take: &mut dyn FnMut(ExportEntry) -> Result<ControlFlow<()>, String>,
+) -> Result<(ExportHeader, Option<String>), String> {
+    let total = file.metadata().map_err(|error| error.to_string())?.len();
+    file.rewind().map_err(|error| error.to_string())?;
+    let mut lines = ExportLineReader {
+        reader: BufReader::with_capacity(BUFFER_BYTES, file),
+        hash: Sha256::new(),
+        number: 0,
+        bytes_read: 0,
+        line: Vec::new(),
+    };
+    if !lines.next_line()? {
+        return Err("it is empty".into());
+    }
+    let head = lines::parse_header(&lines.line)?;
+    lines.update_checksum();
+    // A ping is taken when all of its body is there; with the number of its line.
+    let mut waiting: Option<(u64, NumberedPing)> = None;
+    loop {
+        tell(lines.bytes_read, total);
+        if !lines.next_line()? {
+            return Err(format!("it has no end after line {}: it was cut, or is still being written", lines.number));
+        }
+        let (mut item, mut end) = (None, None);
+        match lines.parse_current()? {
+            ExportLine::Item(row) => item = Some(row.into_item().map(ExportEntry::Item)),
+            ExportLine::Extra(row) => match *row {
+                ExportExtraRow::Body { check, n, body } => {
+                    let ping = waiting.as_mut().map(|(_, ping)| ping);
+                    append_body_chunk(ping, (check, n), &body).map_err(|problem| lines.error_at_line(&problem))?;
+                    lines.update_checksum();
+                    continue;
+                }
+                ExportExtraRow::End(row) => end = Some(row),
+                ExportExtraRow::Ping(row) => item = Some(row.into_ping().map(ExportEntry::Ping)),
+                ExportExtraRow::Flip(row) => item = Some(row.into_flip().map(ExportEntry::Flip)),
+                ExportExtraRow::Signing(text) => {
+                    item = Some(decode_bytes(&text).map(|secret| ExportEntry::BadgeSecret(BadgeSecret(secret))).map_err(str::to_owned));
+                }
+                ExportExtraRow::Secret(text) => {
+                    item = Some(LegacySecret::parse(&text).map(ExportEntry::LegacySecret).map_err(str::to_owned))
+                }
+            },
+        }
+        if let Some((number, ping)) = waiting.take()
+            && take(ExportEntry::Ping(ping)).map_err(|problem| format!("line {number}: {problem}"))?.is_break()
+        {
+            return Ok((head, None));
+        }
+        if let Some(end) = end {
+            return lines.verify_trailer(&end).map(|()| (head, Some(end.sha256)));
+        }
+        waiting = match item.transpose().map_err(|problem| lines.error_at_line(&problem))? {
+            Some(ExportEntry::Ping(ping)) => Some((lines.number, ping)),
+            Some(item) => {
+                let flow = take(item).map_err(|problem| lines.error_at_line(&problem))?;
+                if flow.is_break() {
+                    return Ok((head, None));
+                }
+                None
+            }
+            None => None,
+        };
+        lines.update_checksum();
+    }
+}
+
+/// Adds a piece to the body of the ping before it.
+fn append_body_chunk(ping: Option<&mut NumberedPing>, of: (u64, u64), piece: &str) -> Result<(), String> {
+    let ping = ping.filter(|ping| (ping.check.0, ping.n) == of).ok_or("it goes on with a body, but not with that of the line before")?;
+    let piece = STANDARD.decode(piece).map_err(|_| "a body is no base64")?;
+    if ping.body.len() + piece.len() > MAX_BODY_BYTES {
+        return Err("a body is longer than any may be".into());
+    }
+    let mut body = Vec::from(std::mem::take(&mut ping.body));
+    body.extend(piece);
+    ping.body = body.into();
+    Ok(())
+}
+
+/// Lines of a file, one at a time, counted and summed up.
+struct ExportLineReader<'f> {
+    reader: BufReader<&'f mut File>,
+    hash: Sha256,
+    /// That of the line.
+    number: u64,
+    /// Bytes that have been read.
+    bytes_read: u64,
+    line: Vec<u8>,
+}
+
+impl ExportLineReader<'_> {
+    /// Reads the next one. `false`: there is none.
+    fn next_line(&mut self) -> Result<bool, String> {
+        self.line.clear();
+        let read = (&mut self.reader).take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut self.line).map_err(|error| error.to_string())?;
+        if read == 0 {
+            return Ok(false);
+        }
+        (self.number, self.bytes_read) = (self.number + 1, self.bytes_read + read as u64);
+        match self.line.ends_with(b"\n") {
+            true => Ok(true),
+            false if read == MAX_LINE_BYTES => Err(self.error_at_line("it is longer than a line may be")),
+            false => Err(self.error_at_line("it has no end: the file was cut, or is still being written")),
+        }
+    }
+
+    fn parse_current(&self) -> Result<ExportLine, String> {
+        lines::parse_line(&self.line).map_err(|problem| self.error_at_line(&problem))
+    }
+
+    /// Takes the line into the sum.
+    fn update_checksum(&mut self) {
+        self.hash.update(&self.line);
+    }
+
+    /// Whether the line is an end that fits those before it, and the last one.
+    fn verify_trailer(&mut self, end: &ExportTrailer) -> Result<(), String> {
+        if (end.lines, &end.sha256) != (self.number - 1, &lines::checksum_hex(self.hash.clone())) {
+            return Err("its end does not fit what stands before it: it was altered, or lines are missing".into());
+        }
+        if self.next_line()? { Err("something follows its end".into()) } else { Ok(()) }
+    }
+
+    fn error_at_line(&self, problem: &str) -> String {
+        format!("line {}: {problem}", self.number)
+    }
+}

@@ -1,0 +1,218 @@
+//! Checks on their way into the database.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{parse_source, parse_status, source_text};
+use crate::domain::alert::{HoldReason, NotificationState};
+use crate::domain::check::{CheckSettings, CheckState, KeywordFilters, OngoingRun};
+use crate::domain::ids::CheckId;
+use crate::domain::import_contents::ImportedCheck;
+use crate::domain::recent_outcomes::{RecentOutcomes, RunOutcome};
+use crate::domain::schedule::Schedule;
+use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::timestamp::Timestamp;
+use crate::domain::timezone::Timezone;
+
+/// A check that is imported.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "see `domain::imported::ImportedCheck`")]
+pub struct ImportCheckRow {
+    uuid: Uuid,
+    badge: Option<Uuid>,
+    channels: Vec<Uuid>,
+    parents: Vec<Uuid>,
+    managed: Option<String>,
+    name: String,
+    slug: String,
+    tags: String,
+    desc: String,
+    timeout: i64,
+    grace: i64,
+    schedule: Option<String>,
+    tz: String,
+    manual_resume: bool,
+    post_only: bool,
+    start_kw: String,
+    success_kw: String,
+    failure_kw: String,
+    /// subject, body, http_body, default_fail
+    filters: [bool; 4],
+    /// How often in a row it has to fail until that is told.
+    after: u8,
+    status: String,
+    changed: i64,
+    last_ping: Option<i64>,
+    run: Option<(i64, Option<Uuid>)>,
+    last_duration: Option<i64>,
+    n_pings: u64,
+    failures: u16,
+    /// How the last runs ended, the newest last: `s` success, `f` fail, `m` missed.
+    outcomes: String,
+    telling: NotificationStateRow,
+}
+
+/// Whether its downtime was told.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum NotificationStateRow {
+    Quiet,
+    Due {
+        at: i64,
+        held: String,
+        /// The parent that hides it.
+        behind: Option<Uuid>,
+    },
+    Told,
+    Unheard,
+}
+
+/// What a downtime waits for that is not told yet.
+const HOLD_REASONS: [HoldReason; 6] = [
+    HoldReason::ServerOutage,
+    HoldReason::BelowThreshold,
+    HoldReason::ParentPending,
+    HoldReason::ParentDown(CheckId(0)),
+    HoldReason::MaintenanceWindow,
+    HoldReason::Trial,
+];
+
+fn outcomes_text(outcomes: RecentOutcomes) -> String {
+    let letters = outcomes.newest_first().map(|outcome| match outcome {
+        RunOutcome::Success => 's',
+        RunOutcome::Fail => 'f',
+        RunOutcome::Missed => 'm',
+    });
+    letters.collect::<Vec<_>>().into_iter().rev().collect()
+}
+
+fn parse_outcomes(text: &str) -> Option<RecentOutcomes> {
+    let mut outcomes = RecentOutcomes::default();
+    for letter in text.chars() {
+        outcomes.push(match letter {
+            's' => RunOutcome::Success,
+            'f' => RunOutcome::Fail,
+            'm' => RunOutcome::Missed,
+            _ => return None,
+        });
+    }
+    Some(outcomes)
+}
+
+impl NotificationStateRow {
+    fn new(telling: NotificationState, behind: Option<Uuid>) -> Self {
+        match telling {
+            NotificationState::NotNeeded => Self::Quiet,
+            NotificationState::Pending { at, reason: held } => Self::Due { at: at.micros(), held: held.name().into(), behind },
+            NotificationState::Notified => Self::Told,
+            NotificationState::Undelivered => Self::Unheard,
+        }
+    }
+
+    /// What it says, and the parent that hides the check.
+    fn into_state(self) -> Option<(NotificationState, Option<Uuid>)> {
+        Some(match self {
+            Self::Quiet => (NotificationState::NotNeeded, None),
+            Self::Due { at, held, behind } => {
+                let held = HOLD_REASONS.into_iter().find(|known| known.name() == held)?;
+                (NotificationState::Pending { at: Timestamp::from_micros(at), reason: held }, behind)
+            }
+            Self::Told => (NotificationState::Notified, None),
+            Self::Unheard => (NotificationState::Undelivered, None),
+        })
+    }
+}
+
+impl From<ImportedCheck> for ImportCheckRow {
+    fn from(check: ImportedCheck) -> Self {
+        let ImportedCheck { uuid, badge, created: _, settings, channels, parents, state, down_parent: behind, managed_by: source } = check;
+        let filters = settings.filters;
+        Self {
+            uuid,
+            badge,
+            channels: channels.into(),
+            parents: parents.into(),
+            managed: source_text(source.as_ref()),
+            name: settings.name.as_str().into(),
+            slug: settings.slug.as_str().into(),
+            tags: settings.tags.as_str().into(),
+            desc: settings.desc.as_str().into(),
+            timeout: settings.timeout.get(),
+            grace: settings.grace.get(),
+            schedule: settings.schedule.as_ref().map(|schedule| schedule.text().into()),
+            tz: settings.tz.name().into(),
+            manual_resume: settings.manual_resume,
+            post_only: settings.post_only,
+            start_kw: settings.start_kw.as_str().into(),
+            success_kw: settings.success_kw.as_str().into(),
+            failure_kw: settings.failure_kw.as_str().into(),
+            filters: [filters.subject, filters.body, filters.http_body, filters.default_fail],
+            after: settings.failure_threshold.get(),
+            status: state.status.name().into(),
+            changed: state.changed.micros(),
+            last_ping: state.last_ping.map(Timestamp::micros),
+            run: state.run.map(|run| (run.start.micros(), run.rid)),
+            last_duration: state.last_duration,
+            n_pings: state.n_pings,
+            failures: state.failures,
+            outcomes: outcomes_text(state.outcomes),
+            telling: NotificationStateRow::new(state.notification, behind),
+        }
+    }
+}
+
+impl ImportCheckRow {
+    /// The check, or the name of the field that is wrong.
+    pub(super) fn into_check(self) -> Result<ImportedCheck, &'static str> {
+        let [subject, body, http_body, default_fail] = self.filters;
+        let settings = CheckSettings {
+            name: Name::from_stored(&self.name),
+            slug: Slug::from_stored(&self.slug),
+            tags: Tags::from_stored(&self.tags),
+            desc: Description::from_stored(&self.desc),
+            timeout: Seconds::parse(self.timeout).map_err(|_| "timeout")?,
+            grace: Seconds::parse(self.grace).map_err(|_| "grace")?,
+            schedule: self.schedule.map(|text| Schedule::parse(&text)).transpose().map_err(|_| "schedule")?.map(Arc::new),
+            tz: Timezone::parse(&self.tz).map_err(|_| "tz")?,
+            manual_resume: self.manual_resume,
+            post_only: self.post_only,
+            start_kw: Keywords::from_stored(&self.start_kw),
+            success_kw: Keywords::from_stored(&self.success_kw),
+            failure_kw: Keywords::from_stored(&self.failure_kw),
+            filters: KeywordFilters { subject, body, http_body, default_fail },
+            failure_threshold: FailureThreshold::parse(self.after.into()).map_err(|_| "after")?,
+            ..CheckSettings::default()
+        };
+        let moment = Timestamp::from_micros;
+        let (telling, behind) = self.telling.into_state().ok_or("telling")?;
+        // It is counted on.
+        i64::try_from(self.n_pings).map_err(|_| "n_pings")?;
+        let state = CheckState {
+            status: parse_status(&self.status).map_err(|_| "status")?,
+            changed: moment(self.changed),
+            last_ping: self.last_ping.map(moment),
+            run: self.run.map(|(start, rid)| OngoingRun { start: moment(start), rid }),
+            last_duration: self.last_duration,
+            n_pings: self.n_pings,
+            failures: self.failures,
+            outcomes: parse_outcomes(&self.outcomes).ok_or("outcomes")?,
+            notification: telling,
+            ..CheckState::new(moment(self.changed))
+        };
+        Ok(ImportedCheck {
+            uuid: self.uuid,
+            badge: self.badge,
+            // When it was made is not kept here; a check that nothing has happened to was changed then.
+            created: moment(self.changed),
+            settings,
+            channels: self.channels.into(),
+            parents: self.parents.into(),
+            state,
+            down_parent: behind,
+            managed_by: parse_source(self.managed.as_deref()).map_err(|_| "managed")?,
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! Users on their way into the database.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{decode_bytes, encode_bytes, parse_source, source_text};
+use crate::domain::import_contents::ImportedUser;
+use crate::domain::project::KeyHash;
+use crate::domain::timestamp::Timestamp;
+use crate::domain::timezone::Timezone;
+use crate::domain::user::preferences::{ListPreferences, SortOrder};
+use crate::domain::user::second_factor::TotpSecret;
+use crate::domain::user::{Membership, SecondFactor, Theme, UserName, UserPreferences};
+use crate::password;
+
+/// A user that is imported.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "see `domain::imported::ImportedUser`")]
+pub struct ImportUserRow {
+    name: String,
+    password: Option<String>,
+    second: Option<SecondFactorRow>,
+    owner: bool,
+    projects: Vec<(Uuid, String)>,
+    taste: PreferencesRow,
+    disabled: bool,
+    created: i64,
+    managed: Option<String>,
+}
+
+/// A second factor; the secret is in base32, the hashes of codes for a lost app in base64.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SecondFactorRow {
+    secret: String,
+    used: u64,
+    recovery: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PreferencesRow {
+    zone: Option<String>,
+    theme: String,
+    shortcuts: bool,
+    sort: String,
+    rows: usize,
+}
+
+impl From<UserPreferences> for PreferencesRow {
+    fn from(taste: UserPreferences) -> Self {
+        Self {
+            zone: taste.zone.map(|zone| zone.name().into()),
+            theme: taste.theme.name().into(),
+            shortcuts: taste.shortcuts,
+            sort: taste.list.order.name(),
+            rows: taste.list.page_size,
+        }
+    }
+}
+
+impl PreferencesRow {
+    fn into_preferences(self) -> Result<UserPreferences, &'static str> {
+        let zone = self.zone.map(|zone| Timezone::parse(&zone).map_err(|_| "the zone of a user is unknown")).transpose()?;
+        let rows = ListPreferences::parse_page_size(&self.rows.to_string()).ok_or("a list has no such number of rows")?;
+        let list = ListPreferences { order: SortOrder::parse(&self.sort).ok_or("a list has no such order")?, page_size: rows };
+        Ok(UserPreferences { zone, theme: Theme::parse(&self.theme).ok_or("no such theme")?, shortcuts: self.shortcuts, list })
+    }
+}
+
+impl From<SecondFactor> for SecondFactorRow {
+    fn from(second: SecondFactor) -> Self {
+        let recovery = second.recovery_hashes.iter().map(|hash| encode_bytes(&hash.0)).collect();
+        Self { secret: second.secret.to_base32(), used: second.last_used_step, recovery }
+    }
+}
+
+impl SecondFactorRow {
+    fn into_second_factor(self) -> Result<SecondFactor, &'static str> {
+        if self.recovery.len() > SecondFactor::RECOVERY_CODE_COUNT {
+            return Err("a user has more codes for a lost app than there may be");
+        }
+        let recovery = self.recovery.iter().map(|text| decode_bytes(text).map(KeyHash)).collect::<Result<_, _>>()?;
+        let secret = TotpSecret::parse(&self.secret).ok_or("the second factor of a user cannot be read")?;
+        Ok(SecondFactor { secret, last_used_step: self.used, recovery_hashes: recovery })
+    }
+}
+
+impl From<ImportedUser> for ImportUserRow {
+    fn from(user: ImportedUser) -> Self {
+        Self {
+            name: user.name.as_str().into(),
+            password: user.password.as_ref().map(|password| password.as_str().into()),
+            second: user.second_factor.map(Into::into),
+            owner: user.owner,
+            projects: user.projects.into_iter().map(|(uuid, membership)| (uuid, membership.name().into())).collect(),
+            taste: user.preferences.into(),
+            disabled: user.disabled,
+            created: user.created.micros(),
+            managed: source_text(user.managed_by.as_ref()),
+        }
+    }
+}
+
+impl ImportUserRow {
+    /// The user, who has or gets this UUID.
+    pub(super) fn into_user(self, uuid: Uuid) -> Result<ImportedUser, String> {
+        let membership = |(uuid, word): (Uuid, String)| Ok((uuid, Membership::parse(&word).ok_or("no such membership")?));
+        let password = |text: String| password::parse(&text).ok_or("a user has what is not the hash of a password");
+        Ok(ImportedUser {
+            uuid: Some(uuid),
+            name: UserName::parse(&self.name)?,
+            password: self.password.map(password).transpose()?,
+            second_factor: self.second.map(SecondFactorRow::into_second_factor).transpose()?,
+            owner: self.owner,
+            projects: self.projects.into_iter().map(membership).collect::<Result<_, &str>>()?,
+            preferences: self.taste.into_preferences()?,
+            disabled: self.disabled,
+            created: Timestamp::from_micros(self.created),
+            managed_by: parse_source(self.managed.as_deref())?,
+        })
+    }
+}

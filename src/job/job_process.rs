@@ -1,0 +1,132 @@
+//! The process of a job: started, passed signals on to, ended when it takes too long.
+
+use std::fs::File;
+use std::future::pending;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::process::Command;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::JobSpec;
+use super::output_forwarding::{self, OutputPipes};
+use super::signal_forwarding::ForwardedSignals;
+
+/// The exit status of a job that took too long and then said that it ended well: that of timeout(1).
+const EXIT_TIMED_OUT: u8 = 124;
+
+/// A job that runs.
+pub(super) struct JobProcess {
+    process: tokio::process::Child,
+    output: OutputPipes,
+    /// It is in the process group of this program, and so in the foreground of the terminal if this program is.
+    in_our_group: bool,
+}
+
+/// How a job ended.
+pub(super) struct JobResult {
+    pub(super) status: u8,
+    /// What the exit status does not say.
+    pub(super) note: Option<String>,
+    /// The last of what it printed.
+    pub(super) output: Vec<u8>,
+}
+
+impl JobProcess {
+    /// Starts the job. One that cannot be started has ended.
+    ///
+    /// At a terminal it stays in our process group: it reads the terminal, and what is typed there (`^C`, `^Z`) reaches it as it would
+    /// without us. Elsewhere it gets a group of its own, so that all of it can be ended.
+    pub(super) fn start(job: &JobSpec) -> io::Result<Result<Self, JobResult>> {
+        let in_our_group = File::open("/dev/tty").is_ok();
+        let (output, out, err) = OutputPipes::new()?;
+        let mut command = Command::new(&job.program);
+        command.args(&job.arguments).stdout(out).stderr(err);
+        if !in_our_group {
+            command.process_group(0);
+        }
+        let started = command.spawn();
+        // It holds the ends of the pipes that the job writes to.
+        drop(command);
+        Ok(started.map(|process| Self { process, output, in_our_group }).map_err(|error| {
+            let status = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+            let note = format!("{} cannot be started: {error}", job.program.to_string_lossy());
+            JobResult { status, note: Some(note), output: Vec::new() }
+        }))
+    }
+
+    /// Waits for its end.
+    pub(super) async fn wait(self, job: &JobSpec, signals: &mut ForwardedSignals) -> JobResult {
+        let Self { mut process, output, in_our_group } = self;
+        let pid = process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let send = |signal| {
+            // It has not been waited for, so the number is still its own. It may have ended.
+            let _ = match pid {
+                Some(pid) if in_our_group => kill_process(pid, signal),
+                Some(pid) => kill_process_group(pid, signal),
+                None => Ok(()),
+            };
+        };
+        let printed = output_forwarding::OutputTail::default();
+        let (tell, ended) = watch::channel(false);
+        let (mut timed_out, mut has_closed) = (false, false);
+        let status = {
+            let passing = output.forward(&printed, &ended);
+            let mut time = Box::pin(sleep_or_forever(job.timeout));
+            tokio::pin!(passing);
+            let status = loop {
+                tokio::select! {
+                    status = process.wait() => break status,
+                    () = &mut passing, if !has_closed => has_closed = true,
+                    signal = signals.next() => {
+                        let typed = in_our_group && matches!(signal, Signal::INT | Signal::QUIT);
+                        if !typed {
+                            send(signal);
+                        }
+                    }
+                    () = &mut time => {
+                        send(if timed_out { Signal::KILL } else { Signal::TERM });
+                        // One that is stopped could not end.
+                        send(Signal::CONT);
+                        time.set(self::sleep_or_forever((!timed_out).then_some(job.kill_after)));
+                        timed_out = true;
+                    }
+                }
+            };
+            tell.send_replace(true);
+            if !has_closed {
+                passing.await;
+            }
+            status
+        };
+        let (status, ended_by) = shell_exit_status(&status);
+        let note = match (job.timeout, ended_by) {
+            (Some(most), _) if timed_out => Some(format!("the job was ended after {} s", most.as_secs())),
+            (_, Some(signal)) => Some(format!("the job was ended by signal {signal}")),
+            _ => None,
+        };
+        let status = if timed_out && status == 0 { EXIT_TIMED_OUT } else { status };
+        JobResult { status, note, output: printed.into_bytes() }
+    }
+}
+
+/// Ends after this time, or never.
+async fn sleep_or_forever(most: Option<Duration>) {
+    match most {
+        Some(most) => sleep(most).await,
+        None => pending().await,
+    }
+}
+
+/// The exit status as a shell tells it, and the signal that ended the job.
+fn shell_exit_status(status: &io::Result<ExitStatus>) -> (u8, Option<i32>) {
+    // A status that cannot be had, since somebody else took it, is a failure.
+    let Ok(status) = status else { return (1, None) };
+    let signal = status.signal();
+    let number = status.code().unwrap_or(128 + signal.unwrap_or_default());
+    (u8::try_from(number).unwrap_or(u8::MAX), signal)
+}

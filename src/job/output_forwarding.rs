@@ -1,0 +1,140 @@
+//! What a job prints: passed on as it comes, and its end kept.
+
+use std::collections::VecDeque;
+use std::io::{self, PipeReader};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::unix::pipe::Receiver;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// Bytes of the end of a job's output that are sent.
+pub(super) const MAX_OUTPUT_BYTES: usize = 100_000;
+/// Bytes that are read at once: what a pipe holds.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// How long more is waited for after the job has ended: something that it started may hold its output open for ever.
+const FINAL_OUTPUT_TIMEOUT: Duration = Duration::from_millis(300);
+/// How often something is read after that. A pipe of the usual size is empty after two.
+const MAX_FINAL_READS: usize = 16;
+
+/// Where the output of a job comes from and goes to.
+pub(super) struct OutputPipes(Vec<(Receiver, StandardStream)>);
+
+/// Our own standard output or standard error.
+enum StandardStream {
+    Out,
+    Err,
+}
+
+impl OutputPipes {
+    /// Makes pipes, and gives what a job writes to. Where standard output and standard error are the same, such as a terminal or what cron
+    /// reads, they are one pipe: what is written to both stays in its order.
+    pub(super) fn new() -> io::Result<(Self, Stdio, Stdio)> {
+        let receiver = |pipe: PipeReader| Receiver::from_owned_fd(OwnedFd::from(pipe));
+        let (reader, out) = io::pipe()?;
+        if is_same_file(io::stdout(), io::stderr()) {
+            let err = out.try_clone()?;
+            return Ok((Self(vec![(receiver(reader)?, StandardStream::Out)]), out.into(), err.into()));
+        }
+        let (other, err) = io::pipe()?;
+        Ok((Self(vec![(receiver(reader)?, StandardStream::Out), (receiver(other)?, StandardStream::Err)]), out.into(), err.into()))
+    }
+
+    /// Passes everything on until the job has closed its output, or has ended and says nothing more.
+    pub(super) async fn forward(self, end: &OutputTail, ended: &watch::Receiver<bool>) {
+        let mut streams = self.0.into_iter();
+        let (first, second) = (streams.next(), streams.next());
+        let one = |stream: Option<(Receiver, StandardStream)>| async move {
+            match stream {
+                Some((from, StandardStream::Out)) => forward_stream(from, tokio::io::stdout(), end, ended.clone()).await,
+                Some((from, StandardStream::Err)) => forward_stream(from, tokio::io::stderr(), end, ended.clone()).await,
+                None => {}
+            }
+        };
+        tokio::join!(one(first), one(second));
+    }
+}
+
+fn is_same_file(one: impl AsFd, other: impl AsFd) -> bool {
+    let place = |file: &dyn AsFd| rustix::fs::fstat(file.as_fd()).map(|there| (there.st_dev, there.st_ino)).ok();
+    let one = place(&one);
+    one.is_some() && one == place(&other)
+}
+
+async fn forward_stream(mut from: Receiver, to: impl AsyncWrite + Unpin, end: &OutputTail, mut ended: watch::Receiver<bool>) {
+    let (mut buffer, mut to, mut reads_left) = (vec![0; READ_BUFFER_BYTES], Some(to), MAX_FINAL_READS);
+    loop {
+        let silence = async {
+            // A sender that is gone means the same.
+            let _ = ended.wait_for(|ended| *ended).await;
+            sleep(FINAL_OUTPUT_TIMEOUT).await;
+        };
+        let read = tokio::select! {
+            biased;
+            read = from.read(&mut buffer) => read,
+            () = silence => return,
+        };
+        let Ok(length @ 1..) = read else { return };
+        let bytes = buffer.get(..length).unwrap_or_default();
+        end.push(bytes);
+        if let Some(screen) = &mut to {
+            let written = match screen.write_all(bytes).await {
+                Ok(()) => screen.flush().await,
+                failed => failed,
+            };
+            match written {
+                Ok(()) => {}
+                // Nobody reads it any more. The job learns that as it would without us.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
+                // A full disk, for instance. The job goes on.
+                Err(_) => to = None,
+            }
+        }
+        if *ended.borrow() {
+            reads_left -= 1;
+            if reads_left == 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// The end of what was printed, both streams in the order in which they were read.
+#[derive(Default)]
+pub(super) struct OutputTail(Mutex<VecDeque<u8>>);
+
+impl OutputTail {
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = bytes.get(bytes.len().saturating_sub(MAX_OUTPUT_BYTES)..).unwrap_or_default();
+        let beyond = (kept.len() + bytes.len()).saturating_sub(MAX_OUTPUT_BYTES);
+        kept.drain(..beyond);
+        kept.extend(bytes);
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_what_was_printed_is_kept() {
+        for (pieces, wanted) in [
+            (vec![vec![b'a'; 10], vec![b'b'; MAX_OUTPUT_BYTES - 5]], [vec![b'a'; 5], vec![b'b'; MAX_OUTPUT_BYTES - 5]].concat()),
+            (vec![vec![b'a'; 10], vec![b'b'; MAX_OUTPUT_BYTES + 5]], vec![b'b'; MAX_OUTPUT_BYTES]),
+            (vec![b"ab".to_vec(), b"\xff".to_vec()], b"ab\xff".to_vec()),
+        ] {
+            let end = OutputTail::default();
+            pieces.iter().for_each(|piece| end.push(piece));
+            assert!(end.into_bytes() == wanted);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Reminders: channels that want them hear now and then what is still down.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::scheduler::CurrentTime;
+use super::sender::MessageSender;
+use crate::domain::alert::{AlertEvent, DeliveryRecord, DeliveryResult};
+use crate::domain::channel::ChannelClass;
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
+use crate::domain::project::Channel;
+use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
+
+/// How often it is looked whether a reminder is due.
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
+/// Deliveries by which a start knows of what was reminded: see [limits](crate::docs::limits).
+const MAX_DELIVERIES_READ: usize = 10_000;
+
+/// When each channel was reminded.
+#[derive(Default)]
+pub(super) struct Reminders {
+    /// Of channels that were told of something that is down still.
+    last_reminders: HashMap<ChannelId, LastReminder>,
+    last_checked: Option<Duration>,
+}
+
+/// When a channel was last reminded, and how often of what is down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct LastReminder {
+    /// An uptime in microseconds, which may lie before this start: nobody sets that.
+    at: i64,
+    count: u32,
+}
+
+impl Reminders {
+    /// The channels that are to be reminded now. Those that are say so by [`record_reminder`](Self::reminded); the others are due again.
+    pub(super) fn due_channels(&mut self, sender: &MessageSender, now: CurrentTime) -> Vec<ChannelId> {
+        if self.last_checked.is_some_and(|looked| now.uptime < looked + CHECK_INTERVAL) {
+            return Vec::new();
+        }
+        let is_first = self.last_checked.replace(now.uptime).is_none();
+        let channels = channels_with_reminders(sender);
+        let mut projects = BTreeMap::new();
+        let down: Vec<_> = channels
+            .iter()
+            .map(|(channel, _)| {
+                projects
+                    .entry(channel.project)
+                    .or_insert_with(|| OngoingDowntimes::of_project(sender, channel.project))
+                    .earliest_for(sender, channel)
+            })
+            .collect();
+        if is_first {
+            let since = channels.iter().zip(&down).filter_map(|((channel, _), since)| Some((channel.id, (*since)?)));
+            self.last_reminders = logged_reminders(sender, &since.collect(), now);
+        }
+        self.last_reminders.retain(|id, _| channels.iter().any(|(channel, _)| channel.id == *id));
+        let mut due = Vec::new();
+        for ((channel, interval), since) in channels.into_iter().zip(down) {
+            let Some(since) = since else {
+                self.last_reminders.remove(&channel.id);
+                continue;
+            };
+            let last = self.last_reminders.entry(channel.id).or_insert(LastReminder { at: now.uptime_of(now.wall), count: 0 });
+            if sender.handle.with_state(|state| state.outbox.rows_of_pair(channel.id, CheckId(0)).next().is_some()) {
+                // The next one comes so long after this.
+                last.at = now.uptime_of(now.wall);
+            }
+            let is_time = now.uptime_of(now.wall).saturating_sub(last.at) >= interval * MICROS_PER_SEC;
+            // What has just gone down was told just now; what seems to have gone down in the future did so before the clock was set back.
+            let is_old = since > now.wall || now.wall.micros_since(since) >= interval * MICROS_PER_SEC / 2;
+            let is_enough = channel.settings.common().max_reminders.is_some_and(|most| last.count >= most);
+            if is_time && is_old && !is_enough {
+                due.push(channel.id);
+            }
+        }
+        due
+    }
+
+    /// A channel is being reminded.
+    pub(super) fn record_reminder(&mut self, channel: ChannelId, now: CurrentTime) {
+        if let Some(last) = self.last_reminders.get_mut(&channel) {
+            *last = LastReminder { at: now.uptime_of(now.wall), count: last.count + 1 };
+        }
+    }
+}
+
+/// The channels that want reminders, and after how many seconds.
+fn channels_with_reminders(sender: &MessageSender) -> Vec<(Arc<Channel>, i64)> {
+    sender.handle.with_state(|state| {
+        let all = state.projects().flat_map(|project_state| project_state.channels.values());
+        all.filter(|channel| channel.settings.kind().class == ChannelClass::People && channel.health.disabled.is_none())
+            .filter_map(|channel| Some((Arc::clone(channel), channel.settings.common().reminder_interval?)))
+            .collect()
+    })
+}
+
+/// Since when something is down of which somebody was told, in a project.
+#[derive(Default)]
+struct OngoingDowntimes {
+    earliest: Option<Timestamp>,
+    /// By the channels that checks are assigned to.
+    earliest_by_channel: HashMap<ChannelId, Timestamp>,
+}
+
+impl OngoingDowntimes {
+    fn of_project(sender: &MessageSender, project: ProjectId) -> Self {
+        let mut down = Self::default();
+        sender.for_each_notified_in(project, |check| {
+            let since = check.state.changed;
+            down.earliest = Some(down.earliest.map_or(since, |any| any.min(since)));
+            for channel in check.settings.channels.iter() {
+                down.earliest_by_channel.entry(*channel).and_modify(|earliest| *earliest = since.min(*earliest)).or_insert(since);
+            }
+        });
+        down
+    }
+
+    /// Since when that one is down which is down for the longest of those of which a channel was told.
+    fn earliest_for(&self, sender: &MessageSender, channel: &Channel) -> Option<Timestamp> {
+        self.earliest?;
+        let hearing = sender.handle.with_state(|state| state.audience_membership(channel));
+        match hearing.via_channels() {
+            Some(channels) => channels.iter().filter_map(|channel| self.earliest_by_channel.get(channel)).min().copied(),
+            None => self.earliest,
+        }
+    }
+}
+
+/// What the log of deliveries says of reminders before this start: since a moment for each channel. What cannot be read is not known.
+fn logged_reminders(sender: &MessageSender, since: &HashMap<ChannelId, Timestamp>, now: CurrentTime) -> HashMap<ChannelId, LastReminder> {
+    if since.is_empty() {
+        return HashMap::new();
+    }
+    let is_told = |delivery: &DeliveryRecord| {
+        matches!(delivery.event, AlertEvent::Down | AlertEvent::StillDown)
+            && matches!(delivery.result, DeliveryResult::Delivered | DeliveryResult::Failed)
+            && since.get(&delivery.channel).is_some_and(|since| delivery.queued >= *since)
+    };
+    let logged = sender.handle.deliveries(DeliveryNumber(u64::MAX), MAX_DELIVERIES_READ, is_told).unwrap_or_default();
+    let waiting: Vec<_> = since
+        .keys()
+        .flat_map(|id| sender.handle.with_state(|state| state.outbox.rows_of_pair(*id, CheckId(0)).cloned().collect::<Vec<_>>()))
+        .collect();
+    let logged = logged.iter().map(|delivery| (delivery.channel, delivery.event, delivery.queued));
+    let told: Vec<_> = logged.chain(waiting.iter().map(|row| (row.channel, row.event, row.queued))).collect();
+    let of_channel = |id: &ChannelId| {
+        let of = |event| told.iter().filter(move |(channel, what, _)| (*channel, *what) == (*id, event)).map(|(.., queued)| *queued);
+        let at = of(AlertEvent::StillDown).max().or_else(|| of(AlertEvent::Down).min())?;
+        Some((*id, LastReminder { at: now.uptime_of(at), count: u32::try_from(of(AlertEvent::StillDown).count()).unwrap_or(u32::MAX) }))
+    };
+    since.keys().filter_map(of_channel).collect()
+}

@@ -1,0 +1,289 @@
+//! Which of the rows that wait for a channel make its next message.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::delivery_policy::DeliveryPolicy;
+use super::channel_progress::{ChannelProgress, PendingRetry};
+use super::{CurrentTime, DIGEST_QUIET_TIME, MAX_DIGEST_WAIT, MessageItem, ScheduledWork, StateView};
+use crate::domain::alert::{AlertEvent, OutboxRow};
+use crate::domain::channel::ChannelClass;
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber};
+use crate::domain::timestamp::Timestamp;
+use crate::engine::command::SendResult;
+use crate::engine::state::State;
+
+/// Rows that are looked at for one message to people: see [limits](crate::docs::limits). What is beyond has its turn after the pause between
+/// such messages, so a hundred thousand are five messages.
+const MAX_ROWS: usize = 20_000;
+
+/// What a message tells, and the rows that it makes needless.
+type PickedItems = (Vec<MessageItem>, Vec<DeliveryNumber>);
+
+/// Rows that are looked up while the state is locked: see [limits](crate::docs::limits).
+const MAX_ROWS_PER_LOOKUP: usize = 256;
+
+/// Rows of a channel, oldest first, and whether there are more.
+fn waiting_rows(view: &impl StateView, channel: ChannelId) -> (Vec<Arc<OutboxRow>>, bool) {
+    let mut rows: Vec<Arc<OutboxRow>> = Vec::new();
+    loop {
+        let after = rows.last().map_or(DeliveryNumber(0), |row| row.number);
+        let most = MAX_ROWS_PER_LOOKUP.min(MAX_ROWS - rows.len());
+        if most == 0 {
+            return (rows, true);
+        }
+        let more = view.read_state(|state| state.outbox.rows_of_channel_after(channel, after).take(most).cloned().collect::<Vec<_>>());
+        let is_end = more.len() < most;
+        rows.extend(more);
+        if is_end {
+            return (rows, false);
+        }
+    }
+}
+
+/// Adds the rows about these checks that lie beyond those that were looked at.
+fn add_newer_rows(view: &impl StateView, channel: ChannelId, checks: &mut BTreeMap<CheckId, Vec<Arc<OutboxRow>>>, last: DeliveryNumber) {
+    let mut left: Vec<_> = checks.iter_mut().collect();
+    for some in left.chunks_mut(MAX_ROWS_PER_LOOKUP) {
+        view.read_state(|state| {
+            for (check, rows) in some {
+                rows.extend(state.outbox.rows_of_pair(channel, **check).filter(|row| row.number > last).cloned());
+            }
+        });
+    }
+}
+
+/// A digest that waits for more rows.
+#[derive(Clone, Copy)]
+pub(super) struct DigestWait {
+    /// It waits no longer than until this uptime.
+    until: Duration,
+}
+
+/// Whether a digest of which nothing more has been looked at waits for more rows.
+fn is_digest_waiting(
+    view: &impl StateView,
+    channel: ChannelId,
+    progress: &mut ChannelProgress,
+    now: CurrentTime,
+    step: &mut ScheduledWork,
+) -> bool {
+    let Some(DigestWait { until }) = progress.digest_wait.take() else { return false };
+    let newest = view.read_state(|state| state.outbox.rows_of_channel(channel).next_back().map(|row| row.queued));
+    let quiet_for = newest.map_or(DIGEST_QUIET_TIME, |queued| time_in_queue(queued, now));
+    if quiet_for >= DIGEST_QUIET_TIME || now.uptime >= until {
+        return false;
+    }
+    progress.digest_wait = Some(DigestWait { until });
+    step.wake_no_later_than(until.min(now.uptime + DIGEST_QUIET_TIME - quiet_for));
+    true
+}
+
+/// How long ago a row was queued.
+fn time_in_queue(queued: Timestamp, now: CurrentTime) -> Duration {
+    match u64::try_from(now.wall.micros_since(queued)) {
+        Ok(micros) => Duration::from_micros(micros),
+        // The clock was set back.
+        Err(_) => MAX_DIGEST_WAIT,
+    }
+}
+
+/// People are told what is true now: of each check its newest row. Of many checks there is one digest. The state is locked for a part of
+/// the rows at a time: those that go meanwhile do not begin.
+pub(super) fn pick_for_people(
+    view: &impl StateView,
+    channel: ChannelId,
+    rules: &DeliveryPolicy,
+    progress: &mut ChannelProgress,
+    now: CurrentTime,
+    step: &mut ScheduledWork,
+) -> Option<PickedItems> {
+    if is_digest_waiting(view, channel, progress, now, step) {
+        return None;
+    }
+    let (waiting, is_more) = waiting_rows(view, channel);
+    let last = waiting.last()?.number;
+    let mut checks = BTreeSet::new();
+    for row in &waiting {
+        if progress.checks_in_flight.contains(&row.check) || step.is_reported(row) {
+            continue;
+        }
+        if progress.is_expired(row, rules) {
+            give_up_row(row, now, step)?;
+        } else {
+            checks.insert(row.check);
+        }
+    }
+    checks.retain(|check| match progress.check_message_limit(*check, now) {
+        Ok(()) => true,
+        Err(until) => {
+            step.wake_no_later_than(until);
+            false
+        }
+    });
+    let (aside, failing) =
+        view.read_state(|state| (progress.parked_checks(state, rules.class), progress.failing_checks(state, rules.class)));
+    checks.retain(|check| is_retry_due(aside.get(check), now, step));
+    if let Some(check) = checks.iter().find(|check| aside.contains_key(check)).copied() {
+        // It fails nothing but itself.
+        checks = BTreeSet::from([check]);
+    }
+    // A reminder has its own turn.
+    if checks.len() > 1 {
+        checks.remove(&CheckId(0));
+    }
+    checks.retain(|check| is_retry_due(failing.get(check).map(|failing| &failing.not_before), now, step));
+    let mut checks: BTreeMap<CheckId, Vec<Arc<OutboxRow>>> = checks.into_iter().map(|check| (check, Vec::new())).collect();
+    for row in waiting.into_iter().filter(|row| !step.is_reported(row)) {
+        checks.entry(row.check).and_modify(|rows| rows.push(row));
+    }
+    if is_more {
+        add_newer_rows(view, channel, &mut checks, last);
+    }
+    separate_suspects(&mut checks, &failing, progress);
+    let is_away = checks.len() > 1 && checks.values().flatten().all(|row| row.during_outage);
+    if rules.digest_above.is_some_and(|most| is_away || checks.len() > most) {
+        let queued = || checks.values().flatten().map(|row| row.queued);
+        let (first, newest) = (time_in_queue(queued().min()?, now), time_in_queue(queued().max()?, now));
+        if newest < DIGEST_QUIET_TIME && first < MAX_DIGEST_WAIT {
+            step.wake_no_later_than(now.uptime + (DIGEST_QUIET_TIME - newest).min(MAX_DIGEST_WAIT - first));
+            progress.digest_wait = Some(DigestWait { until: now.uptime + MAX_DIGEST_WAIT - first });
+            return None;
+        }
+    } else {
+        // The check that has waited longest since it was last tried.
+        let last = |check: &CheckId| failing.get(check).map(|failing| failing.last_attempt);
+        let next = checks.iter().min_by_key(|(check, rows)| (last(check), rows.first().map(|row| row.number)));
+        let next = next.map(|(check, _)| *check)?;
+        checks.retain(|check, _| *check == next);
+    }
+    let mut superseded = Vec::new();
+    let mut items: Vec<_> = checks.into_values().filter_map(|rows| collapse_rows(&rows, &mut superseded)).collect();
+    items.sort_by_key(|item| item.row.number);
+    Some((items, superseded))
+}
+
+/// Leaves, if something has failed since a message was last taken, what has not; else half of what a failed message told.
+fn separate_suspects(
+    checks: &mut BTreeMap<CheckId, Vec<Arc<OutboxRow>>>,
+    failing: &BTreeMap<CheckId, PendingRetry>,
+    progress: &ChannelProgress,
+) {
+    let is_suspect = |rows: &[Arc<OutboxRow>]| rows.last().is_some_and(|newest| progress.is_suspect(newest.number));
+    let is_failing = |check: &CheckId| failing.contains_key(check);
+    if checks.iter().any(|(check, rows)| !is_failing(check) && !is_suspect(rows)) {
+        checks.retain(|check, rows| !is_failing(check) && !is_suspect(rows));
+        return;
+    }
+    let mut suspects: Vec<_> = checks.iter().filter(|(_, rows)| is_suspect(rows)).map(|(check, rows)| (rows.last(), *check)).collect();
+    if suspects.len() > 1 {
+        suspects.sort_by_key(|(newest, _)| newest.map(|row| row.number));
+        suspects.truncate(suspects.len().div_ceil(2));
+        let half: BTreeSet<_> = suspects.into_iter().map(|(_, check)| check).collect();
+        checks.retain(|check, _| half.contains(check));
+    }
+}
+
+/// Of what waits about one check, the newest counts.
+fn collapse_rows(rows: &[Arc<OutboxRow>], superseded: &mut Vec<DeliveryNumber>) -> Option<MessageItem> {
+    let (newest, earlier) = rows.split_last()?;
+    superseded.extend(earlier.iter().map(|row| row.number));
+    // The downtime that has ended, if nobody can have been told of it.
+    let untold = if newest.event == AlertEvent::Up { earlier.last() } else { None };
+    let untold = untold.filter(|down| down.event == AlertEvent::Down && !down.may_have_arrived()).map(Arc::clone);
+    let told_as_well = usize::from(untold.is_some());
+    let skipped = rows.iter().map(|row| usize::from(row.dropped_before)).sum::<usize>() + earlier.len() - told_as_well;
+    let since = rows.first().map_or(newest.at, |row| row.at);
+    let up = earlier.last().filter(|up| newest.event == AlertEvent::Down && up.event == AlertEvent::Up);
+    Some(MessageItem {
+        row: Arc::clone(newest),
+        unnotified_down: untold,
+        skipped,
+        skipped_since: since,
+        up_since: up.map(|up| up.at),
+        delay: None,
+    })
+}
+
+/// Machines are told everything in order; keepers of incidents nothing that is over before they were told.
+pub(super) fn pick_for_machines(
+    state: &State,
+    channel: ChannelId,
+    rules: &DeliveryPolicy,
+    progress: &ChannelProgress,
+    now: CurrentTime,
+    step: &mut ScheduledWork,
+) -> Option<PickedItems> {
+    let aside = progress.parked_checks(state, rules.class);
+    let failing = progress.failing_checks(state, rules.class);
+    // What failed is tried again when there is nothing else, the longest untried first.
+    let mut again: Option<(Duration, &Arc<OutboxRow>)> = None;
+    let mut seen = BTreeSet::new();
+    for row in state.outbox.rows_of_channel(channel) {
+        if progress.checks_in_flight.contains(&row.check) || step.is_reported(row) || !is_retry_due(aside.get(&row.check), now, step) {
+            continue;
+        }
+        if progress.is_expired(row, rules) {
+            give_up_row(row, now, step)?;
+            continue;
+        }
+        if rules.class == ChannelClass::Incident && row.event == AlertEvent::Down && !row.may_have_arrived() {
+            let next = state.outbox.rows_of_pair(channel, row.check).find(|next| next.number > row.number);
+            // A channel that is told of downtimes alone may have another one next.
+            let end = next.filter(|next| matches!(next.event, AlertEvent::Up | AlertEvent::Closed));
+            if let Some(end) = end {
+                require_report_capacity(now, step)?;
+                let sent = SendResult::Superseded("it was over before it was told".into());
+                step.finish(channel, vec![row.number, end.number], sent);
+                continue;
+            }
+        }
+        if let Some(PendingRetry { last_attempt: last, not_before: until }) = failing.get(&row.check).copied() {
+            // What comes later about the check waits for it.
+            let is_next = seen.insert(row.check) && is_retry_due(Some(&until), now, step);
+            if is_next && again.is_none_or(|(earliest, _)| last < earliest) {
+                again = Some((last, row));
+            }
+            continue;
+        }
+        return Some(single_row(row));
+    }
+    again.map(|(_, row)| single_row(row))
+}
+
+/// A message that tells one row, to machines.
+fn single_row(row: &Arc<OutboxRow>) -> PickedItems {
+    let item = MessageItem {
+        row: Arc::clone(row),
+        unnotified_down: None,
+        skipped: row.dropped_before.into(),
+        skipped_since: row.queued,
+        up_since: None,
+        delay: None,
+    };
+    (vec![item], Vec::new())
+}
+
+/// Whether what waits by itself has waited for long enough.
+fn is_retry_due(until: Option<&Duration>, now: CurrentTime, step: &mut ScheduledWork) -> bool {
+    let until = until.filter(|until| **until > now.uptime);
+    until.into_iter().for_each(|until| step.wake_no_later_than(*until));
+    until.is_none()
+}
+
+/// `None`: there is enough to be reported, the rest has its turn after it.
+fn require_report_capacity(now: CurrentTime, step: &mut ScheduledWork) -> Option<()> {
+    if step.reports.len() >= super::MAX_REPORTS {
+        step.wake_no_later_than(now.uptime);
+        return None;
+    }
+    Some(())
+}
+
+/// `None`: as above.
+fn give_up_row(row: &OutboxRow, now: CurrentTime, step: &mut ScheduledWork) -> Option<()> {
+    require_report_capacity(now, step)?;
+    step.finish(row.channel, vec![row.number], SendResult::Failed("the channel took nothing for too long".into()));
+    Some(())
+}

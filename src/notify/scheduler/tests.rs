@@ -1,0 +1,439 @@
+mod delays;
+mod order;
+mod parked_messages;
+mod poisoned_messages;
+mod send_slots;
+mod state_lock_count;
+
+use super::*;
+use crate::channel::SendRate;
+use crate::domain::alert::{AlertEvent, ChannelHealth};
+use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
+use crate::domain::project::{ChannelName, Project, ProjectName};
+use crate::engine::state::Change;
+
+const PEOPLE: DeliveryPolicy = DeliveryPolicy {
+    destination: String::new(),
+    class: ChannelClass::People,
+    max_parallel: 1,
+    digest_above: Some(5),
+    rate_limit: None,
+    daily_limit: None,
+    quiet_until: None,
+    give_up_after: Duration::from_secs(7 * 86_400),
+};
+fn machine() -> DeliveryPolicy {
+    DeliveryPolicy {
+        class: ChannelClass::Machine,
+        max_parallel: 4,
+        digest_above: None,
+        give_up_after: Duration::from_secs(86_400),
+        ..PEOPLE
+    }
+}
+
+fn incident() -> DeliveryPolicy {
+    DeliveryPolicy { class: ChannelClass::Incident, max_parallel: 4, ..machine() }
+}
+
+impl StateView for State {
+    fn read_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(self)
+    }
+}
+
+const CHANNEL: ChannelId = ChannelId(2);
+
+/// A plan for one channel, the outbox that it reads, and a clock that is moved by hand.
+struct SchedulerTester {
+    rules: DeliveryPolicy,
+    state: State,
+    plan: SendScheduler,
+    now: CurrentTime,
+    random: Random,
+    last: u64,
+    /// What was reported, in words.
+    told: Vec<String>,
+}
+
+impl SchedulerTester {
+    fn new(rules: DeliveryPolicy) -> Self {
+        let random = Random::seeded(1);
+        let mut state = State::default();
+        let name = ProjectName::parse("p").unwrap();
+        let (id, uuid, badge_key) = (ProjectId(1), random.uuid(), "b".into());
+        let project = Project { id, uuid, name, check_limit: None, ping_log_limit: 1, badge_key, legacy_badge: None, import: None };
+        state.apply(&Change::Project(Arc::new(project)));
+        let settings = ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "a@example.org")]).unwrap();
+        let health = ChannelHealth::default();
+        let name = ChannelName::parse("").unwrap();
+        let channel = Channel { id: CHANNEL, uuid: random.uuid(), project: ProjectId(1), name, settings, set_by_operator: true, health };
+        state.apply(&Change::Channel(Arc::new(channel)));
+        let now = CurrentTime { wall: Timestamp::from_secs(1_800_000_000), uptime: Duration::from_secs(100) };
+        Self { rules, state, plan: SendScheduler::default(), now, random, last: 0, told: Vec::new() }
+    }
+
+    fn queue(&mut self, check: u64, event: AlertEvent) -> DeliveryNumber {
+        self.last += 1;
+        let number = DeliveryNumber(self.last);
+        let row = OutboxRow::new(number, CHANNEL, CheckId(check), FlipNumber(self.last), event, self.now.wall, self.now.wall);
+        self.state.apply(&Change::Queued(Arc::new(row)));
+        number
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now.uptime += Duration::from_millis(millis);
+        self.now.wall = self.now.wall.plus_micros(millis as i64 * 1000);
+    }
+
+    /// A step, of which all that it reports and begins is written down.
+    fn step(&mut self) -> (Vec<Message>, Option<u64>) {
+        let ScheduledWork { messages: jobs, reports, wake_at: again, .. } =
+            self.plan.schedule(&self.state, |_| self.rules.clone(), self.now);
+        self.apply(&reports);
+        for job in &jobs {
+            for number in job.delivery_numbers() {
+                let row = OutboxRow::clone(self.state.outbox.get(number).expect("it is not over"));
+                let row = OutboxRow { attempt_started: Some(self.now.wall), attempts: row.attempts + 1, ..row };
+                self.state.apply(&Change::Queued(Arc::new(row)));
+            }
+        }
+        (jobs, again.map(|at| at.saturating_sub(self.now.uptime).as_millis() as u64))
+    }
+
+    fn apply(&mut self, reports: &[DeliveryReport]) {
+        for report in reports {
+            for number in &report.rows {
+                let Some(row) = self.state.outbox.get(*number).cloned() else { continue };
+                self.told.push(format!("{} {:?}", number.0, report.result).split(['(', ' ', '{']).take(2).collect::<Vec<_>>().join(" "));
+                match &report.result {
+                    SendResult::Retry { may_have_arrived: doubtful, .. } => {
+                        let row = OutboxRow {
+                            attempt_started: None,
+                            may_be_duplicate: row.may_be_duplicate || *doubtful,
+                            ..OutboxRow::clone(&row)
+                        };
+                        self.state.apply(&Change::Queued(Arc::new(row)));
+                    }
+                    _ => self.state.apply(&Change::Unqueued(*number)),
+                }
+            }
+        }
+    }
+
+    fn done(&mut self, job: &Message, outcome: MessageOutcome) {
+        self.answered(job, outcome, 0);
+    }
+
+    fn answered(&mut self, job: &Message, outcome: MessageOutcome, status: u16) {
+        let done = MessageResult::new(outcome, "", status);
+        let reports = self.plan.record_result(job.id, done, &self.rules, self.now, &self.random);
+        self.apply(&reports);
+        self.plan.settle(job.id);
+    }
+
+    /// What the messages of a step tell: check and event, `+` with a downtime that was not told.
+    fn tells(jobs: &[Message]) -> Vec<String> {
+        let item = |item: &MessageItem| {
+            format!("{}{}{}", item.row.check.0, item.row.event.name(), if item.unnotified_down.is_some() { "+" } else { "" })
+        };
+        jobs.iter().map(|job| job.items.iter().map(item).collect::<Vec<_>>().join(" ")).collect()
+    }
+}
+
+const LATER: MessageOutcome = MessageOutcome::Retry { retry_after: None, may_have_arrived: false };
+
+#[test]
+fn people_get_one_message_at_a_time_the_longest_waiting_first() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    world.queue(9, AlertEvent::Down);
+    world.queue(3, AlertEvent::Down);
+    let (jobs, again) = world.step();
+    assert_eq!((SchedulerTester::tells(&jobs), again), (vec!["9down".to_owned()], None));
+    assert_eq!(SchedulerTester::tells(&world.step().0), [""; 0]);
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    let (jobs, _) = world.step();
+    assert_eq!(SchedulerTester::tells(&jobs), ["3down"]);
+    world.done(&jobs[0], MessageOutcome::Skipped);
+    assert_eq!(world.told, ["1 Delivered", "2 Skipped"]);
+}
+
+#[test]
+fn of_what_waits_about_a_check_people_are_told_what_is_true_now() {
+    // Rows before the message, what it tells, and how many changes it leaves out.
+    let (down, up) = (AlertEvent::Down, AlertEvent::Up);
+    for (events, told, skipped) in [
+        (&[down][..], "1down", 0),
+        (&[up], "1up", 0),
+        (&[down, up], "1up+", 0),
+        (&[up, down], "1down", 1),
+        (&[down, up, down], "1down", 2),
+        (&[down, up, down, up], "1up+", 2),
+    ] {
+        let mut world = SchedulerTester::new(PEOPLE);
+        events.iter().for_each(|event| _ = world.queue(1, *event));
+        let (jobs, _) = world.step();
+        assert_eq!((SchedulerTester::tells(&jobs), jobs[0].items[0].skipped), (vec![told.to_owned()], skipped), "{events:?}");
+        assert_eq!(jobs[0].items[0].up_since.is_some(), told == "1down" && events.len() > 1, "{events:?}");
+        world.done(&jobs[0], MessageOutcome::Delivered);
+        assert!(world.state.outbox.is_empty() && world.told.len() == events.len(), "{:?}", world.told);
+    }
+}
+
+#[test]
+fn a_downtime_that_may_have_been_told_is_not_called_untold() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    world.queue(1, AlertEvent::Down);
+    let (jobs, _) = world.step();
+    world.done(&jobs[0], MessageOutcome::Retry { retry_after: None, may_have_arrived: true });
+    world.queue(1, AlertEvent::Up);
+    world.pass(10_000);
+    assert_eq!(SchedulerTester::tells(&world.step().0), ["1up"]);
+}
+
+#[test]
+fn many_checks_make_one_digest_that_waits_for_the_rest_of_them() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    for check in 1..=4 {
+        world.queue(check, AlertEvent::Down);
+    }
+    world.queue(5, AlertEvent::Down);
+    world.queue(6, AlertEvent::Down);
+    assert_eq!(world.step().1, Some(500));
+    for check in 7..=9 {
+        world.pass(400);
+        world.queue(check, AlertEvent::Down);
+        let expected = if check == 7 { Some(500) } else { Some(200) };
+        if check < 9 {
+            assert_eq!(world.step().1, expected);
+        }
+    }
+    let (jobs, _) = world.step();
+    assert_eq!(jobs[0].items.len(), 9, "a second after the first of them");
+    world.queue(10, AlertEvent::Down);
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    assert_eq!(world.step().1, Some(10_000));
+    world.pass(10_000);
+    assert_eq!(SchedulerTester::tells(&world.step().0), ["10down"]);
+}
+
+#[test]
+fn a_digest_that_is_not_taken_is_made_anew() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    (1..=6).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    world.pass(1000);
+    let (jobs, _) = world.step();
+    world.queue(2, AlertEvent::Up);
+    world.done(&jobs[0], LATER);
+    world.pass(6001);
+    let (jobs, _) = world.step();
+    assert_eq!(SchedulerTester::tells(&jobs), ["1down 3down 4down 5down 6down 2up+"]);
+}
+
+#[test]
+fn people_hear_of_one_check_six_times_an_hour() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    for round in 0..6 {
+        world.queue(1, if round % 2 == 0 { AlertEvent::Down } else { AlertEvent::Up });
+        let (jobs, _) = world.step();
+        world.done(&jobs[0], MessageOutcome::Delivered);
+        world.pass(60_000);
+    }
+    world.queue(1, AlertEvent::Down);
+    world.queue(2, AlertEvent::Down);
+    let (jobs, _) = world.step();
+    assert_eq!(SchedulerTester::tells(&jobs), ["2down"], "others are told meanwhile");
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    world.queue(1, AlertEvent::Up);
+    assert_eq!(world.step(), (vec![], Some(3_600_000 - 6 * 60_000)));
+    world.pass(3_600_000 - 6 * 60_000);
+    assert_eq!(SchedulerTester::tells(&world.step().0), ["1up+"]);
+}
+
+#[test]
+fn machines_are_told_everything_in_order_and_four_at_a_time() {
+    let mut world = SchedulerTester::new(machine());
+    for check in 1..=10 {
+        world.queue(check, AlertEvent::Down);
+        world.queue(check, AlertEvent::Up);
+    }
+    let (jobs, _) = world.step();
+    assert_eq!(SchedulerTester::tells(&jobs), ["1down", "2down", "3down", "4down"]);
+    world.done(&jobs[1], MessageOutcome::Delivered);
+    let (jobs, _) = world.step();
+    assert_eq!(SchedulerTester::tells(&jobs), ["2up"]);
+}
+
+#[test]
+fn a_receiver_that_fails_costs_one_message_until_it_takes_one() {
+    let mut world = SchedulerTester::new(machine());
+    (1..=20).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    let (jobs, _) = world.step();
+    for job in &jobs {
+        world.done(job, LATER);
+    }
+    // They fail together, which is one failure: five seconds, a fifth more or less.
+    let (jobs, again) = world.step();
+    assert!(jobs.is_empty() && again.is_some_and(|millis| (4000..=6000).contains(&millis)), "{again:?}");
+    for (least, most) in [(12_000, 18_000), (24_000, 36_000)] {
+        world.pass(again.unwrap_or_default().max(36_000));
+        let (jobs, _) = world.step();
+        assert_eq!(jobs.len(), 1);
+        world.done(&jobs[0], LATER);
+        let again = world.step().1;
+        assert!(again.is_some_and(|millis| (least..=most).contains(&millis)), "{again:?}");
+    }
+    world.pass(36_000);
+    let (jobs, _) = world.step();
+    assert_eq!(jobs.len(), 1);
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    assert_eq!(world.step().0.len(), 4);
+}
+
+#[test]
+fn the_receiver_may_ask_for_a_longer_pause_up_to_six_hours() {
+    for (after, least, most) in [(60, 60, 60), (1, 4, 6), (1_000_000, 21_600, 21_600)] {
+        let mut world = SchedulerTester::new(PEOPLE);
+        world.queue(1, AlertEvent::Down);
+        let (jobs, _) = world.step();
+        world.done(&jobs[0], MessageOutcome::Retry { retry_after: Some(Duration::from_secs(after)), may_have_arrived: false });
+        let again = world.step().1.unwrap();
+        assert!((least * 1000..=most * 1000).contains(&again), "{after}: {again}");
+    }
+}
+
+#[test]
+fn a_channel_that_is_changed_is_tried_at_once() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    world.queue(1, AlertEvent::Down);
+    let (jobs, _) = world.step();
+    world.done(&jobs[0], LATER);
+    assert!(world.step().0.is_empty());
+    let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
+    channel.settings = ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "b@example.org")]).unwrap();
+    world.state.apply(&Change::Channel(Arc::new(channel)));
+    assert_eq!(world.step().0.len(), 1);
+}
+
+#[test]
+fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
+    let mut world = SchedulerTester::new(incident());
+    for (check, end) in [(1, AlertEvent::Up), (2, AlertEvent::Closed)] {
+        world.queue(check, AlertEvent::Down);
+        world.queue(check, end);
+    }
+    world.queue(3, AlertEvent::Down);
+    assert_eq!(SchedulerTester::tells(&world.step().0), ["3down"]);
+    assert_eq!(world.told, ["1 Superseded", "2 Superseded", "3 Superseded", "4 Superseded"]);
+    // Begun, and nobody knows: both are sent, in order.
+    let mut world = SchedulerTester::new(incident());
+    world.queue(1, AlertEvent::Down);
+    let (jobs, _) = world.step();
+    world.done(&jobs[0], MessageOutcome::Retry { retry_after: None, may_have_arrived: true });
+    world.queue(1, AlertEvent::Up);
+    world.pass(7000);
+    let (jobs, _) = world.step();
+    assert_eq!(SchedulerTester::tells(&jobs), ["1down"]);
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    assert_eq!(SchedulerTester::tells(&world.step().0), ["1up"]);
+}
+
+#[test]
+fn what_has_waited_for_too_long_is_given_up_after_more_tries() {
+    for (rules, days) in [(machine(), 1), (PEOPLE, 7)] {
+        let mut world = SchedulerTester::new(rules);
+        (1..=1200).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+        world.pass(1_000);
+        let (jobs, _) = world.step();
+        jobs.iter().for_each(|job| world.done(job, LATER));
+        // The machine sleeps, or the clock is set: neither has tried anything.
+        for plan in [std::mem::take(&mut world.plan), SendScheduler::default()] {
+            world.plan = plan;
+            world.now.wall = world.now.wall.plus_secs(days * 86_400 + 1);
+            world.queue(5000, AlertEvent::Down);
+            world.now.wall = world.now.wall.plus_secs(2);
+            let over = |world: &SchedulerTester| world.told.iter().filter(|told| told.ends_with("Failed")).count();
+            for _ in 0..2 {
+                world.pass(700_000);
+                let (jobs, _) = world.step();
+                assert!(!jobs.is_empty() && over(&world) == 0, "it is tried");
+                jobs.iter().for_each(|job| world.done(job, LATER));
+            }
+            world.now.wall = world.now.wall.plus_secs(-1_400);
+        }
+        world.pass(700_000);
+        let (jobs, _) = world.step();
+        jobs.iter().for_each(|job| world.done(job, LATER));
+        for _ in 0..4 {
+            world.pass(700_000);
+            let (jobs, _) = world.step();
+            jobs.iter().for_each(|job| world.done(job, LATER));
+        }
+        assert!(world.told.iter().filter(|told| told.ends_with("Failed")).count() >= 1200, "{}", world.told.len());
+        assert!(!world.state.outbox.is_empty(), "what is new is kept");
+    }
+}
+
+#[test]
+fn a_pace_is_kept() {
+    let mut world = SchedulerTester::new(DeliveryPolicy {
+        rate_limit: Some(SendRate { burst: 2, refill: Duration::from_secs(6) }),
+        digest_above: None,
+        ..PEOPLE
+    });
+    (1..=5).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    for wait in [0, 0, 6001, 6001] {
+        world.pass(wait);
+        let (jobs, _) = world.step();
+        assert_eq!(jobs.len(), 1);
+        world.done(&jobs[0], MessageOutcome::Delivered);
+    }
+    let (jobs, again) = world.step();
+    assert!(jobs.is_empty() && again.is_some_and(|millis| (5_990..=6_001).contains(&millis)), "{again:?}");
+}
+
+#[test]
+fn what_costs_money_is_sent_so_often_a_day() {
+    let mut world = SchedulerTester::new(DeliveryPolicy { daily_limit: Some(2), digest_above: None, ..PEOPLE });
+    (1..=3).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    for _ in 0..2 {
+        world.pass(3_600_000);
+        let (jobs, _) = world.step();
+        world.done(&jobs[0], MessageOutcome::Delivered);
+    }
+    // The day began with the first message, an hour ago.
+    assert_eq!(world.step(), (vec![], Some(82_800_000)));
+    world.pass(82_800_000);
+    assert_eq!(world.step().0.len(), 1);
+}
+
+#[test]
+fn quiet_hours_end_with_what_is_true_then() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
+    world.queue(1, AlertEvent::Down);
+    assert_eq!(world.step(), (vec![], Some(60_000)));
+    world.pass(30_000);
+    world.queue(1, AlertEvent::Up);
+    assert_eq!(world.step().1, Some(30_000));
+    world.pass(30_000);
+    assert_eq!(SchedulerTester::tells(&world.step().0), ["1up+"]);
+}
+
+#[test]
+fn what_a_machine_could_not_be_asked_is_no_refusal() {
+    let mut world = SchedulerTester::new(machine());
+    world.queue(1, AlertEvent::Down);
+    let mut ended = Vec::new();
+    while !world.state.outbox.is_empty() {
+        let (jobs, _) = world.step();
+        if let Some(job) = jobs.first() {
+            let outcome = if ended.len() < 6 { LATER } else { MessageOutcome::Refused };
+            world.done(job, outcome);
+            ended.push(outcome);
+        }
+        world.pass(4_000_000);
+    }
+    assert_eq!(ended.len(), 6 + 5);
+}

@@ -1,0 +1,125 @@
+//! What is said of messages that come late, and what keeps them back.
+
+use super::*;
+
+/// Has a message sent, and answered; the delay that its only item tells.
+fn sent(world: &mut SchedulerTester) -> Option<DelayReason> {
+    let (jobs, _) = world.step();
+    let delay = jobs[0].items[0].delay;
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    delay
+}
+
+#[test]
+fn a_message_says_what_held_it_back() {
+    let quiet = |world: &mut SchedulerTester| {
+        world.rules.quiet_until = Some(world.now.wall.plus_secs(300));
+        world.step();
+        world.pass(300_000);
+        world.rules.quiet_until = None;
+    };
+    let undelivered = |world: &mut SchedulerTester| {
+        let (jobs, _) = world.step();
+        world.done(&jobs[0], LATER);
+        world.pass(120_000);
+    };
+    let day_limit = |world: &mut SchedulerTester| {
+        world.rules.daily_limit = Some(0);
+        world.step();
+        world.pass(90_000_000);
+        world.rules.daily_limit = None;
+    };
+    let nothing = |world: &mut SchedulerTester| world.pass(120_000);
+    type DelayCase<'a> = (&'a dyn Fn(&mut SchedulerTester), Option<DelayReason>);
+    let all: [DelayCase<'_>; 4] = [
+        (&quiet, Some(DelayReason::QuietHours)),
+        (&undelivered, Some(DelayReason::Undelivered)),
+        (&day_limit, Some(DelayReason::DailyLimit)),
+        (&nothing, None),
+    ];
+    for (hold, delay) in all {
+        for end in [None, Some(AlertEvent::Up)] {
+            let mut world = SchedulerTester::new(PEOPLE);
+            world.queue(1, AlertEvent::Down);
+            hold(&mut world);
+            end.into_iter().for_each(|event| _ = world.queue(1, event));
+            assert_eq!(sent(&mut world), delay, "{end:?}");
+            // What comes later is not late.
+            world.pass(1_000);
+            world.queue(2, AlertEvent::Down);
+            assert_eq!(sent(&mut world), None);
+        }
+    }
+}
+
+#[test]
+fn a_check_of_which_people_heard_enough_says_so() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    for _ in 0..6 {
+        world.queue(1, AlertEvent::Down);
+        assert_eq!(sent(&mut world), None);
+    }
+    world.queue(1, AlertEvent::Down);
+    assert!(world.step().0.is_empty());
+    world.queue(1, AlertEvent::Up);
+    world.pass(3_600_000);
+    assert_eq!(sent(&mut world), Some(DelayReason::Flapping));
+}
+
+#[test]
+fn digests_count_as_messages_about_their_checks() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    let mut messages = 0;
+    for round in 0..120 {
+        (1..=6).for_each(|check| _ = world.queue(check, if round % 2 == 0 { AlertEvent::Down } else { AlertEvent::Up }));
+        for _ in 0..30 {
+            world.pass(1_000);
+            let (jobs, _) = world.step();
+            messages += jobs.len();
+            jobs.iter().for_each(|job| world.done(job, MessageOutcome::Delivered));
+        }
+    }
+    assert!((6..=12).contains(&messages), "{messages} in an hour");
+}
+
+#[test]
+fn a_channel_that_may_send_no_more_today_says_so_once() {
+    let mut world = SchedulerTester::new(DeliveryPolicy { daily_limit: Some(0), ..PEOPLE });
+    world.queue(1, AlertEvent::Down);
+    let mut said = 0;
+    for _ in 0..3 {
+        let ScheduledWork { messages: jobs, reports, .. } = world.plan.schedule(&world.state, |_| world.rules.clone(), world.now);
+        assert!(jobs.is_empty());
+        for report in reports {
+            assert_eq!(report.result, SendResult::Retry { reason: DAILY_LIMIT_TEXT.into(), may_have_arrived: false });
+            said += 1;
+            let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
+            channel.health.failing = Some((world.now.wall, DAILY_LIMIT_TEXT.into()));
+            world.state.apply(&Change::Channel(Arc::new(channel)));
+        }
+        world.pass(60_000);
+    }
+    assert_eq!(said, 1);
+}
+
+#[test]
+fn the_end_of_quiet_hours_brings_one_message_for_each_check_or_one_for_many() {
+    for (checks, messages) in [(5, 5), (6, 1)] {
+        let mut world = SchedulerTester::new(DeliveryPolicy { quiet_until: Some(Timestamp::from_secs(1_800_000_300)), ..PEOPLE });
+        for event in [AlertEvent::Down, AlertEvent::Up, AlertEvent::Down] {
+            (1..=checks).for_each(|check| _ = world.queue(check, event));
+        }
+        assert!(world.step().0.is_empty());
+        world.rules.quiet_until = None;
+        world.pass(300_000);
+        let mut sent = Vec::new();
+        while let [job] = &world.step().0[..] {
+            sent.extend(job.items.iter().map(|item| (job.id, item.row.check.0, item.row.event)));
+            world.done(job, MessageOutcome::Delivered);
+        }
+        assert_eq!(sent.iter().map(|(job, ..)| job).collect::<BTreeSet<_>>().len(), messages);
+        // Each check once, with what is true now.
+        assert!(sent.iter().all(|(.., event)| *event == AlertEvent::Down));
+        assert_eq!(sent.iter().map(|(_, check, _)| *check).collect::<Vec<_>>(), (1..=checks).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,64 @@
+//! Whatever comes in whatever order.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn outcome() -> impl Strategy<Value = MessageOutcome> {
+    prop_oneof![
+        4 => Just(MessageOutcome::Delivered),
+        1 => Just(MessageOutcome::Skipped),
+        1 => Just(MessageOutcome::Refused),
+        2 => any::<bool>().prop_map(|doubtful| MessageOutcome::Retry { retry_after: None, may_have_arrived: doubtful }),
+    ]
+}
+
+proptest! {
+    /// Whatever comes in whatever order: a check has one message under way at a time, rows are told in their order, each once, and in the
+    /// end nothing waits.
+    #[test]
+    fn everything_is_told_once_and_in_order(
+        rules in prop_oneof![Just(PEOPLE), Just(machine()), Just(incident())],
+        moves in proptest::collection::vec((0_u8..4, 1_u64..9, any::<proptest::sample::Index>(), outcome(), any::<bool>()), 1..150),
+    ) {
+        let mut world = SchedulerTester::new(rules.clone());
+        let (mut under_way, mut next_event) = (Vec::<Message>::new(), HashMap::new());
+        let mut told = HashMap::<CheckId, u64>::new();
+        let mut queued = 0;
+        for (what, check, index, outcome, is_answered) in moves {
+            match what {
+                0 => {
+                    let event = next_event.entry(check).or_insert(AlertEvent::Down);
+                    let now = *event;
+                    *event = if now == AlertEvent::Down { AlertEvent::Up } else { AlertEvent::Down };
+                    world.queue(check, now);
+                    queued += 1;
+                }
+                1 if !under_way.is_empty() => {
+                    let job = under_way.remove(index.index(under_way.len()));
+                    world.answered(&job, outcome, if is_answered { 500 } else { 0 });
+                }
+                _ => world.pass(check * 1000),
+            }
+            for job in world.step().0 {
+                for item in &job.items {
+                    let others = under_way.iter().flat_map(|job| &job.items);
+                    prop_assert!(others.clone().all(|other| other.row.check != item.row.check));
+                    let last = told.entry(item.row.check).or_default();
+                    prop_assert!(item.row.number.0 >= *last, "an older row after a newer one");
+                    *last = item.row.number.0;
+                }
+                under_way.push(job);
+            }
+            prop_assert!(under_way.len() <= rules.max_parallel && world.plan.in_flight_count() == under_way.len());
+        }
+        for _ in 0..2000 {
+            under_way.drain(..).for_each(|job| world.done(&job, MessageOutcome::Delivered));
+            world.pass(600_000);
+            under_way = world.step().0;
+        }
+        prop_assert!(world.state.outbox.is_empty(), "{} rows are left", world.state.outbox.len());
+        let over = world.told.iter().filter(|told| !told.ends_with("Later")).count();
+        prop_assert_eq!(over, queued);
+    }
+}

@@ -1,0 +1,164 @@
+//! A message that fails alone, and answers that are about something else than the channel as it is now.
+
+use super::*;
+
+/// Sends what there is, of which `refused` is answered 500; what was taken.
+fn taken(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
+    let (jobs, _) = world.step();
+    let is_refused = |job: &Message| job.items.iter().any(|item| item.row.check.0 == refused);
+    for job in &jobs {
+        let outcome = if is_refused(job) { LATER } else { MessageOutcome::Delivered };
+        world.answered(job, outcome, if is_refused(job) { 500 } else { 200 });
+    }
+    SchedulerTester::tells(&jobs.into_iter().filter(|job| !is_refused(job)).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_message_that_fails_alone_holds_up_no_other() {
+    for rules in [PEOPLE, machine(), incident()] {
+        let mut world = SchedulerTester::new(rules);
+        world.queue(1, AlertEvent::Down);
+        assert!(taken(&mut world, 1).is_empty());
+        // It has failed for an hour.
+        for _ in 0..12 {
+            world.pass(400_000);
+            taken(&mut world, 1);
+        }
+        assert!(world.step().1.is_some_and(|millis| millis > 60_000));
+        // Others come, and are tried at once.
+        for check in 2..5 {
+            world.queue(check, AlertEvent::Down);
+            assert_eq!(taken(&mut world, 1), [format!("{check}down")]);
+        }
+        // It is tried again by itself, and what comes then is told at once, too.
+        let again = world.step().1.unwrap();
+        world.pass(again);
+        world.queue(5, AlertEvent::Down);
+        let told = [taken(&mut world, 1), taken(&mut world, 1)].concat();
+        assert_eq!(told, ["5down"]);
+        world.pass(5_000_000);
+        let (jobs, _) = world.step();
+        assert_eq!(SchedulerTester::tells(&jobs), ["1down"]);
+        world.done(&jobs[0], MessageOutcome::Delivered);
+        assert!(world.state.outbox.is_empty());
+    }
+}
+
+#[test]
+fn a_receiver_that_answers_everything_with_500_is_asked_once_more_than_one_that_is_silent() {
+    let mut world = SchedulerTester::new(DeliveryPolicy { digest_above: None, ..PEOPLE });
+    (1..=20).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        loop {
+            let (jobs, _) = world.step();
+            let Some(job) = jobs.first() else { break };
+            asked.extend(SchedulerTester::tells(&jobs));
+            world.answered(job, LATER, 500);
+        }
+        world.pass(40_000);
+    }
+    assert_eq!(asked, ["1down", "2down", "3down", "4down"], "each message has its turn");
+}
+
+#[test]
+fn what_waits_by_itself_is_in_no_digest() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    world.queue(1, AlertEvent::Down);
+    taken(&mut world, 1);
+    (2..=9).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    world.step();
+    world.pass(500);
+    assert_eq!(taken(&mut world, 1).len(), 1, "a digest of the others");
+    assert_eq!(world.state.outbox.len(), 1);
+}
+
+#[test]
+fn what_is_newer_about_the_check_is_another_message_to_people_and_waits_its_turn_for_others() {
+    for (rules, told) in [(PEOPLE, vec!["1up".to_owned()]), (machine(), vec![])] {
+        let mut world = SchedulerTester::new(rules);
+        world.queue(1, AlertEvent::Down);
+        let (jobs, _) = world.step();
+        world.answered(&jobs[0], MessageOutcome::Retry { retry_after: None, may_have_arrived: true }, 500);
+        world.queue(1, AlertEvent::Up);
+        assert_eq!(SchedulerTester::tells(&world.step().0), told);
+    }
+}
+
+#[test]
+fn an_answer_under_old_settings_says_nothing_about_new_ones() {
+    let mut world = SchedulerTester::new(machine());
+    (1..=2).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    let (jobs, _) = world.step();
+    let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
+    channel.settings = ChannelSettings::parse(ChannelKind::from_name("email").unwrap(), [("to", "b@example.org")]).unwrap();
+    world.state.apply(&Change::Channel(Arc::new(channel)));
+    assert!(world.step().0.is_empty(), "they are under way");
+    world.done(&jobs[0], LATER);
+    assert_eq!(SchedulerTester::tells(&world.step().0), ["1down"]);
+}
+
+#[test]
+fn notices_count_as_messages_and_keep_quiet_hours() {
+    let mut world = SchedulerTester::new(DeliveryPolicy { daily_limit: Some(2), ..PEOPLE });
+    let channel = Arc::clone(world.state.channel(CHANNEL).unwrap());
+    world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
+    assert!(!world.plan.admit_self_alert(&channel, &world.rules, world.now));
+    world.rules.quiet_until = None;
+    assert!(world.plan.admit_self_alert(&channel, &world.rules, world.now));
+    world.queue(1, AlertEvent::Down);
+    let (jobs, _) = world.step();
+    assert!(!world.plan.admit_self_alert(&channel, &world.rules, world.now), "one at a time");
+    world.done(&jobs[0], MessageOutcome::Delivered);
+    assert!(!world.plan.admit_self_alert(&channel, &world.rules, world.now), "two have been sent today");
+}
+
+#[test]
+fn tests_count_among_the_messages_of_a_day_and_wait_for_nothing_else() {
+    let mut world = SchedulerTester::new(DeliveryPolicy { daily_limit: Some(2), ..PEOPLE });
+    let channel = Arc::clone(world.state.channel(CHANNEL).unwrap());
+    world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
+    assert!(world.plan.admit_channel_test(&channel, &world.rules, world.now));
+    assert!(world.plan.admit_channel_test(&channel, &world.rules, world.now));
+    assert!(!world.plan.admit_channel_test(&channel, &world.rules, world.now), "two have been sent today");
+    world.rules.quiet_until = None;
+    world.queue(1, AlertEvent::Down);
+    assert!(world.step().0.is_empty());
+    world.now.uptime += std::time::Duration::from_secs(86_400);
+    assert!(world.plan.admit_channel_test(&channel, &world.rules, world.now));
+    assert_eq!(SchedulerTester::tells(&world.step().0), ["1down"]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_holds_up_no_digest() {
+    let mut world = SchedulerTester::new(PEOPLE);
+    (1..=6).for_each(|check| _ = world.queue(check, AlertEvent::Down));
+    world.now.wall = world.now.wall.plus_secs(-3600);
+    world.pass(1000);
+    assert_eq!(world.step().0.len(), 1);
+}
+
+#[test]
+fn a_message_that_waits_by_itself_shows_that_its_channel_has_died() {
+    let mut world = SchedulerTester::new(machine());
+    world.queue(1, AlertEvent::Down);
+    assert!(taken(&mut world, 1).is_empty());
+    world.queue(2, AlertEvent::Down);
+    assert_eq!(taken(&mut world, 1), ["2down"]);
+    // What the next failures are said to mean for the channel, with an answer of 500 or none.
+    let mut failed = |status| {
+        world.pass(4_000_000);
+        let (jobs, _) = world.step();
+        assert_eq!(SchedulerTester::tells(&jobs), ["1down"]);
+        let reports =
+            world.plan.record_result(jobs[0].id, MessageResult::new(LATER, "no answer", status), &world.rules, world.now, &world.random);
+        world.apply(&reports);
+        world.plan.settle(jobs[0].id);
+        let [DeliveryReport { result: SendResult::Retry { reason, .. }, .. }] = reports.as_slice() else { panic!("{reports:?}") };
+        reason.to_string()
+    };
+    // Others were taken since it failed before: it may be the message.
+    assert_eq!(failed(0), "");
+    assert_eq!(failed(500), "");
+    assert_eq!(failed(0), "no answer");
+}

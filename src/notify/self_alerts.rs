@@ -1,0 +1,286 @@
+//! Trouble of our own: whoever wants it hears that a channel does not work, or that no pings are taken.
+//!
+//! Notices are kept in memory alone: most of them tell that nothing can be written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::delivery_policy::DeliveryPolicy;
+use super::scheduler::{CurrentTime, DAILY_LIMIT_TEXT, SendScheduler};
+use super::sender::{MessageSender, first_attempt};
+use crate::channel::SendAttempt;
+use crate::channel::alert::AlertFacts;
+use crate::channel::transport_reply::public_part;
+use crate::domain::alert::{AlertEvent, RefusedRecipient};
+use crate::domain::ids::{ChannelId, ProjectId};
+use crate::domain::project::Channel;
+use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
+
+/// How often it is looked whether there is trouble.
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
+/// Seconds that a channel has failed until that is told.
+const CHANNEL_FAILING_SECS: i64 = 3600;
+/// How long no pings have been taken until that is told.
+const UNWRITABLE_TIME: Duration = Duration::from_secs(60);
+/// Notices that wait to be sent, channel by channel: see [limits](crate::docs::limits).
+const MAX_PENDING: usize = 1000;
+/// Notices that are sent at the same time: alerts need the places that requests go out by. See [limits](crate::docs::limits).
+const MAX_IN_FLIGHT: usize = 8;
+/// How often a notice is tried, and how far apart.
+const MAX_ATTEMPTS: u16 = 5;
+const RETRY_DELAY: Duration = Duration::from_secs(60);
+/// No try takes as long.
+const MAX_ATTEMPT_TIME: Duration = Duration::from_secs(600);
+
+/// What there is to be told of. Each is told once, until it is over.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum ServiceProblem {
+    ChannelFailing(ChannelId),
+    /// Some recipients of a channel are refused since then.
+    Refused(ChannelId, Timestamp),
+    ChannelDisabled(ChannelId),
+    /// Alerts of a project are given up, since too much of it waits.
+    OutboxFull(ProjectId),
+    DatabaseUnwritable,
+    /// No backup could be made.
+    BackupFailed,
+}
+
+/// What has been told, and what is still to be.
+#[derive(Default)]
+pub(super) struct SelfAlerts {
+    reported: BTreeSet<ServiceProblem>,
+    last_checked: Option<Duration>,
+    unwritable_since: Option<Duration>,
+    /// Channels that fail or have recipients that are refused, with the moment at which the state says that this began: the uptime of that
+    /// moment in microseconds.
+    lasting: BTreeMap<(ChannelId, Timestamp), i64>,
+    pending: Vec<PendingSelfAlert>,
+    in_flight: JoinSet<SelfAlertResult>,
+}
+
+/// A notice that a channel is still to be sent.
+struct PendingSelfAlert {
+    /// The same at every try, so that its receiver can know repeats.
+    id: Rc<str>,
+    problem: ServiceProblem,
+    project: ProjectId,
+    channel: ChannelId,
+    facts: AlertFacts,
+    attempts: u16,
+    /// An earlier try may have arrived.
+    may_have_arrived: bool,
+    /// The next try comes at this uptime, unless it is known before what has come of the one under way.
+    next_attempt: Duration,
+}
+
+/// What has come of a try: the name of its notice, and if that was not taken, whether it may have arrived all the same.
+type SelfAlertResult = (Rc<str>, Result<(), bool>);
+
+impl SelfAlerts {
+    /// Looks for trouble, and sends what may be sent by now: no faster than other messages to the channel, and not in its quiet hours.
+    pub(super) fn send(&mut self, sender: &Rc<MessageSender>, plan: &mut SendScheduler, now: CurrentTime) {
+        self.detect_problems(sender, now);
+        while let Some(tried) = self.in_flight.try_join_next() {
+            // The hook has logged the panic.
+            let Ok((id, outcome)) = tried else { continue };
+            let Some(place) = self.pending.iter().position(|waiting| waiting.id == id) else { continue };
+            match (outcome, self.pending.get_mut(place)) {
+                (Err(doubtful), Some(waiting)) if waiting.attempts < MAX_ATTEMPTS => {
+                    waiting.may_have_arrived |= doubtful;
+                    waiting.next_attempt = now.uptime + RETRY_DELAY;
+                }
+                _ => drop(self.pending.swap_remove(place)),
+            }
+        }
+        let is_left = |waiting: &PendingSelfAlert| waiting.attempts < MAX_ATTEMPTS || waiting.next_attempt > now.uptime;
+        self.pending.retain(|waiting| is_left(waiting) && sender.handle.with_state(|state| state.is_sendable(waiting.channel)));
+        for waiting in self.pending.iter_mut().filter(|waiting| waiting.next_attempt <= now.uptime) {
+            if self.in_flight.len() >= MAX_IN_FLIGHT {
+                break;
+            }
+            let Some(channel) = sender.handle.with_state(|state| state.channel(waiting.channel).cloned()) else { continue };
+            if !plan.admit_self_alert(&channel, &DeliveryPolicy::of_channel(&channel, &sender.zone, now.wall), now) {
+                continue;
+            }
+            (waiting.attempts, waiting.next_attempt) = (waiting.attempts + 1, now.uptime + MAX_ATTEMPT_TIME);
+            let (id, facts) = (Rc::clone(&waiting.id), waiting.facts.clone());
+            let (number, doubtful) = (waiting.attempts, waiting.may_have_arrived);
+            let attempt = SendAttempt { number, may_be_duplicate: doubtful, ..first_attempt((*id).into(), now.wall) };
+            let sender = Rc::clone(sender);
+            self.in_flight.spawn_local(async move { (id, sender.send_self_alert(&channel, facts, attempt).await) });
+        }
+    }
+
+    /// Notes what is to be told. What a start finds is no news, but for backups: whether they can be made shows after a start only.
+    fn detect_problems(&mut self, sender: &MessageSender, now: CurrentTime) {
+        if self.last_checked.is_some_and(|looked| now.uptime < looked + CHECK_INTERVAL) {
+            return;
+        }
+        let is_first = self.last_checked.replace(now.uptime).is_none();
+        self.unwritable_since = if sender.handle.is_writable() { None } else { self.unwritable_since.or(Some(now.uptime)) };
+        self.note_lasting(sender, now);
+        let troubles = self.current_problems(sender, now);
+        for (trouble, words) in &troubles {
+            if self.reported.insert(*trouble) && (!is_first || *trouble == ServiceProblem::BackupFailed) {
+                self.queue_self_alert(sender, *trouble, words, false, now);
+            }
+        }
+        let over: Vec<_> = self.reported.iter().filter(|trouble| !troubles.contains_key(trouble)).copied().collect();
+        for trouble in over {
+            self.reported.remove(&trouble);
+            // What nobody was told yet is over.
+            self.pending.retain(|waiting| waiting.problem != trouble);
+            let words = match trouble {
+                ServiceProblem::DatabaseUnwritable => ("overdue takes pings again".into(), "What was sent meanwhile was refused.".into()),
+                ServiceProblem::BackupFailed => ("overdue makes backups again".into(), "The last one was made and read again.".into()),
+                ServiceProblem::ChannelFailing(_)
+                | ServiceProblem::Refused(..)
+                | ServiceProblem::ChannelDisabled(_)
+                | ServiceProblem::OutboxFull(_) => continue,
+            };
+            self.queue_self_alert(sender, trouble, &words, true, now);
+        }
+    }
+
+    /// Notes which channels fail and which have recipients that are refused. The clock may be set while they do.
+    fn note_lasting(&mut self, sender: &MessageSender, now: CurrentTime) {
+        let lasting: BTreeSet<_> = sender.handle.with_state(|state| {
+            let channels = state.projects().flat_map(|project_state| project_state.channels.values());
+            let began = |channel: &Arc<Channel>| {
+                let (id, health) = (channel.id, &channel.health);
+                let failing = health.failing.iter().map(|(since, _)| *since);
+                failing.chain(health.refused.iter().map(|refused| refused.since)).map(|since| (id, since)).collect::<Vec<_>>()
+            };
+            channels.flat_map(began).collect()
+        });
+        self.lasting.retain(|began, _| lasting.contains(began));
+        for (id, since) in lasting {
+            self.lasting.entry((id, since)).or_insert_with(|| now.uptime_of(since));
+        }
+    }
+
+    /// True if what began in a channel at that moment has lasted long enough to be told.
+    fn is_lasting(&self, id: ChannelId, since: Timestamp, now: CurrentTime) -> bool {
+        let began = self.lasting.get(&(id, since));
+        began.is_some_and(|began| now.uptime_of(now.wall).saturating_sub(*began) >= CHANNEL_FAILING_SECS * MICROS_PER_SEC)
+    }
+
+    /// All there is, with its title and what to do.
+    fn current_problems(&self, sender: &MessageSender, now: CurrentTime) -> BTreeMap<ServiceProblem, (String, String)> {
+        let mut troubles = BTreeMap::new();
+        if self.unwritable_since.is_some_and(|since| now.uptime >= since + UNWRITABLE_TIME) {
+            let text = "The database cannot be written, so pings are answered 503. The log of the server says why.";
+            troubles.insert(ServiceProblem::DatabaseUnwritable, ("overdue takes no pings".into(), text.into()));
+        }
+        if let Some((_, reason)) = sender.handle.metrics().backup_status().and_then(|backups| backups.failing) {
+            let text = format!("The server tries again every ten minutes. The last reason: {reason}");
+            troubles.insert(ServiceProblem::BackupFailed, ("overdue makes no backups".into(), text));
+        }
+        sender.handle.with_state(|state| {
+            for project in state.projects().map(|found| &found.project).filter(|project| state.outbox.is_full_for(project.id)) {
+                let text = "Too much waits for its channels, so alerts that are new are given up: overdue deliveries shows which.";
+                troubles.insert(
+                    ServiceProblem::OutboxFull(project.id),
+                    (format!("Alerts of {} are given up", project.name.as_str()), text.into()),
+                );
+            }
+            for channel in state.projects().flat_map(|project_state| project_state.channels.values()) {
+                let name = Some(channel.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(channel.settings.kind().title);
+                if let Some((_, reason)) = &channel.health.disabled {
+                    let text = format!("Nothing is sent to it until somebody enables or changes it. Reason: {}", public_part(reason));
+                    troubles.insert(ServiceProblem::ChannelDisabled(channel.id), (format!("The channel {name} is disabled"), text));
+                } else if let Some((_, reason)) = &channel.health.failing
+                    && **reason == *DAILY_LIMIT_TEXT
+                {
+                    let text = format!(
+                        "{}{}.",
+                        DAILY_LIMIT_TEXT.get(..1).unwrap_or_default().to_uppercase(),
+                        DAILY_LIMIT_TEXT.get(1..).unwrap_or_default()
+                    );
+                    troubles.insert(ServiceProblem::ChannelFailing(channel.id), (format!("The channel {name} sends no more today"), text));
+                } else if let Some((since, reason)) = &channel.health.failing
+                    && self.is_lasting(channel.id, *since, now)
+                {
+                    let text = format!("Nothing has arrived there for an hour. The last reason: {}", public_part(reason));
+                    troubles.insert(ServiceProblem::ChannelFailing(channel.id), (format!("The channel {name} does not work"), text));
+                }
+                troubles.extend(self.refused(channel, name, now));
+            }
+            troubles
+        })
+    }
+
+    /// The troubles of a channel with some of its recipients.
+    fn refused(&self, channel: &Channel, name: &str, now: CurrentTime) -> BTreeMap<ServiceProblem, (String, String)> {
+        let mut troubles = BTreeMap::<_, (String, String)>::new();
+        for RefusedRecipient { address, since, reason } in &channel.health.refused {
+            if !self.is_lasting(channel.id, *since, now) {
+                continue;
+            }
+            let title = || (format!("The channel {name} does not reach all of its recipients"), String::new());
+            let (_, text) = troubles.entry(ServiceProblem::Refused(channel.id, *since)).or_insert_with(title);
+            let reason = public_part(reason);
+            text.push_str(&format!("No mail has been taken for {address} for an hour. The last reason: {reason}. "));
+        }
+        troubles.values_mut().for_each(|(_, text)| text.truncate(text.trim_end().len()));
+        troubles
+    }
+
+    /// Has those told who want to know.
+    fn queue_self_alert(
+        &mut self,
+        sender: &MessageSender,
+        trouble: ServiceProblem,
+        (title, text): &(String, String),
+        over: bool,
+        now: CurrentTime,
+    ) {
+        for (project, channel) in subscribed_channels(sender, trouble) {
+            // There is room for every other project.
+            let own = self.pending.iter().filter(|waiting| waiting.project == project).count();
+            if own >= MAX_PENDING.saturating_sub(self.pending.len()) {
+                continue;
+            }
+            let facts = AlertFacts::Notice { title: title.clone(), text: text.clone(), is_resolved: over };
+            let (id, next) = (sender.new_self_alert_id().into(), now.uptime);
+            self.pending.push(PendingSelfAlert {
+                id,
+                problem: trouble,
+                project,
+                channel,
+                facts,
+                attempts: 0,
+                may_have_arrived: false,
+                next_attempt: next,
+            });
+        }
+    }
+}
+
+/// The channels that want to know of trouble: that of a channel concerns its project, and a channel that does not work would not hear of
+/// itself.
+fn subscribed_channels(sender: &MessageSender, trouble: ServiceProblem) -> Vec<(ProjectId, ChannelId)> {
+    sender.handle.with_state(|state| {
+        let concerns = |channel: &Channel| match trouble {
+            ServiceProblem::ChannelFailing(id) | ServiceProblem::ChannelDisabled(id) => {
+                channel.id != id && state.channel(id).is_some_and(|broken| broken.project == channel.project)
+            }
+            // It works for the others.
+            ServiceProblem::Refused(id, _) => state.channel(id).is_some_and(|refusing| refusing.project == channel.project),
+            ServiceProblem::OutboxFull(project) => channel.project == project,
+            ServiceProblem::DatabaseUnwritable | ServiceProblem::BackupFailed => true,
+        };
+        let all = state
+            .projects()
+            .filter(|project_state| !project_state.project.is_on_trial())
+            .flat_map(|project_state| project_state.channels.values());
+        let channels = all
+            .filter(|channel| channel.settings.handles_event(AlertEvent::Notice) && channel.health.disabled.is_none() && concerns(channel));
+        channels.map(|channel| (channel.project, channel.id)).collect()
+    })
+}

@@ -1,0 +1,449 @@
+//! Sends one message: its words, its requests one after the other, and what their answers mean.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::facts::DownChecksCache;
+use super::scheduler::{Message, MessageOutcome, MessageResult};
+use super::{NotifierConfig, UnsubscribeLinks};
+use crate::channel::alert::{AlertFacts, CheckEvent, CheckFacts, RenderContext};
+use crate::channel::transport_reply::{ChannelResponse, CommandStatus, MailStage};
+use crate::channel::{self, Alert, Judgement, SendAttempt, SendStep, TransportReply, alert_text};
+use crate::domain::alert::{OutboxRow, Recipient, RecipientResult};
+use crate::domain::channel::ChannelSettings;
+use crate::domain::check::Check;
+use crate::domain::ids::ChannelId;
+use crate::domain::project::Channel;
+use crate::domain::timestamp::Timestamp;
+use crate::domain::timezone::Timezone;
+use crate::engine::command::{Command, DeliveryReport, SendResult};
+use crate::engine::{ChannelTest, ChannelTestResult, Handle};
+use crate::outbound::{
+    CertificatePin, HttpRequest, HttpResponse, MailError, MailReceipt, MailReply, MailStep, Outbound, OutgoingMail, ProcessExit,
+    RedirectPolicy, ReservedSlot, SendError, ShellCommand, Trust,
+};
+
+/// How long an HTTP request may take, and one to a receiver that is known to be slow, a mail or a command.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+const SLOW_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Requests for one message: joins, cancellations and plainer forms included.
+const MAX_REQUESTS: usize = 12;
+/// Bytes of a file that holds a secret.
+const MAX_SECRET_BYTES: u64 = 64 << 10;
+/// How long reading such a file may take.
+const SECRET_READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long whoever asked for a test waits.
+const CHANNEL_TEST_TIMEOUT: Duration = Duration::from_secs(70);
+
+/// Sends messages. One for the whole notifier.
+pub(super) struct MessageSender {
+    pub(super) handle: Handle,
+    pub(super) zone: Timezone,
+    pub(super) render_check: Box<dyn Fn(&Check) -> String + Send>,
+    pub(super) down_checks: RefCell<DownChecksCache>,
+    pages_url: Option<String>,
+    unsubscribe_links: Option<UnsubscribeLinks>,
+    pub(super) outbound: Outbound,
+    host: String,
+    /// Channels that are sent alerts again at the moment. Nothing else is sent to them meanwhile: it might be overtaken.
+    pub(super) resending: RefCell<BTreeSet<ChannelId>>,
+}
+
+/// What has come of the requests of a message.
+pub(super) struct MessageExchange {
+    pub(super) judgement: Judgement,
+    /// The last of them had gone out, so it may have arrived.
+    pub(super) may_have_arrived: bool,
+    /// No answer came, or a mail server refused before it was given a recipient.
+    pub(super) is_unreachable: bool,
+    /// Of several recipients some have taken it.
+    pub(super) is_partly_delivered: bool,
+    /// The results for several recipients; `None`: there are none.
+    pub(super) recipients: Option<Arc<[Recipient]>>,
+}
+
+impl MessageExchange {
+    /// The result of a message that has certainly not arrived unless it was taken.
+    pub(super) fn from_judgement(judged: Judgement) -> Self {
+        Self { judgement: judged, may_have_arrived: false, is_unreachable: false, is_partly_delivered: false, recipients: None }
+    }
+
+    /// The result of a test that came to this.
+    fn sent_test(&self) -> SendResult {
+        let error = &*self.judgement.error;
+        if self.judgement.verdict != channel::Verdict::Delivered && !self.is_partly_delivered {
+            return SendResult::Failed(if error.is_empty() { "it was not taken" } else { error }.into());
+        }
+        if error.is_empty() {
+            return SendResult::Delivered;
+        }
+        let recipients = self.recipients.as_deref().unwrap_or_default();
+        let taken = recipients.iter().filter(|recipient| recipient.result == RecipientResult::Accepted).count();
+        SendResult::PartlyDelivered(format!("delivered to {taken} of {}; {error}", recipients.len()).into())
+    }
+
+    fn retry(error: String, doubtful: bool) -> Self {
+        Self {
+            may_have_arrived: doubtful,
+            ..Self::from_judgement(Judgement { verdict: channel::Verdict::RetryLater { after: None }, error, status: 0 })
+        }
+    }
+}
+
+impl MessageSender {
+    pub(super) fn new(handle: Handle, config: NotifierConfig) -> Self {
+        let NotifierConfig {
+            outbound,
+            zone,
+            host,
+            render_check: show,
+            pages_url: pages,
+            unsubscribe_links: unsubscribe,
+            heartbeat: _,
+            last_round: _,
+        } = config;
+        let (others, resending) = (RefCell::default(), RefCell::default());
+        Self {
+            handle,
+            zone,
+            render_check: show,
+            pages_url: pages,
+            unsubscribe_links: unsubscribe,
+            down_checks: others,
+            outbound,
+            host,
+            resending,
+        }
+    }
+
+    /// Sends a message to the end.
+    pub(super) async fn send(&self, job: &Message) -> MessageResult {
+        let Some(first) = job.items.first().map(|item| &item.row) else {
+            return MessageResult::new(MessageOutcome::Skipped, "there is nothing to tell", 0);
+        };
+        let now = self.handle.now();
+        let instance = self.instance();
+        let facts = self.gather_facts(job);
+        if matches!(&facts, AlertFacts::StillDown(down) if down.is_empty()) {
+            return MessageResult::new(MessageOutcome::Skipped, "nothing is down any more", 0);
+        }
+        let alert = self.build_alert(&job.channel, facts, now);
+        let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
+        let previous = || self.handle.flip(first.flip).ok().flatten().map(|logged| mail_id(logged.previous.0));
+        // A digest that is made anew may tell more than before, and is another message then.
+        let id = match job.items.last().filter(|_| job.items.len() > 1) {
+            Some(last) => format!("{instance}-{}-{}-{}", first.number.0, last.row.number.0, job.items.len()),
+            None => format!("{instance}-{}", first.number.0),
+        };
+        let is_up = first.event == crate::domain::alert::AlertEvent::Up;
+        let mut attempt = SendAttempt {
+            id: id.clone(),
+            number: first.attempts,
+            at: now,
+            failing_since: job.channel.health.failing.as_ref().map(|(since, _)| *since),
+            may_be_duplicate: job.items.iter().any(|item| item.row.may_be_duplicate),
+            plain: false,
+            mail_id: if job.items.len() > 1 || first.flip.0 == 0 { id } else { mail_id(first.flip.0) },
+            mail_in_reply_to: if is_up && job.items.len() == 1 { previous() } else { None },
+            unsubscribe_url: None,
+        };
+        let rows: Vec<_> = job.items.iter().map(|item| Arc::clone(&item.row)).collect();
+        let MessageExchange {
+            judgement: Judgement { verdict, error, status },
+            may_have_arrived: doubtful,
+            is_partly_delivered: is_taken_by_some,
+            recipients,
+            ..
+        } = self.send_to_channel(&job.channel, &alert, &mut attempt, &rows, &self.without_alert(job)).await;
+        let outcome = match verdict {
+            channel::Verdict::Delivered => MessageOutcome::Delivered,
+            channel::Verdict::Unsendable if status == 0 && error == NOTHING_TO_SAY => MessageOutcome::Skipped,
+            channel::Verdict::Unsendable => MessageOutcome::Refused,
+            channel::Verdict::ChannelUnusable => MessageOutcome::ChannelUnusable,
+            channel::Verdict::RetryLater { .. } if is_taken_by_some => MessageOutcome::RetrySomeRecipients,
+            channel::Verdict::RetryLater { after } => MessageOutcome::Retry { retry_after: after, may_have_arrived: doubtful },
+            // Steps that lead on were followed until there were too many.
+            channel::Verdict::Continue(_) | channel::Verdict::ChangeSetting { .. } => {
+                MessageOutcome::Retry { retry_after: None, may_have_arrived: doubtful }
+            }
+        };
+        if !error.is_empty() {
+            tracing::warn!(channel = %job.channel.uuid, kind = job.channel.settings.kind().name, "not delivered: {error}");
+        }
+        MessageResult { recipients, ..MessageResult::new(outcome, &error, status) }
+    }
+
+    /// Sends a test, tells whoever asked, and logs it.
+    pub(super) async fn run_channel_test(&self, trial: ChannelTest) {
+        // Its turn ends with this.
+        let ChannelTest { channel: id, is_up_message: up, reply, permit: _turn } = trial;
+        let Some(channel) = self.handle.with_state(|state| state.channel(id).cloned()) else { return };
+        let (now, began) = (self.handle.now(), self.handle.clock().uptime());
+        let name = self
+            .handle
+            .with_state(|state| state.project(channel.project).map(|project_state| project_state.project.name.as_str().to_owned()));
+        let check = Box::new(CheckFacts::example(&name.unwrap_or_default()));
+        let alert = self.build_alert(
+            &channel,
+            AlertFacts::Check(check, CheckEvent::Test { at: now, up, channel: channel.name.as_str().to_owned() }),
+            now,
+        );
+        let id_of_test = format!("{}-test-{}", self.instance(), self.handle.random().url_safe::<8>());
+        let mut attempt = first_attempt(id_of_test, now);
+        let told = timeout(CHANNEL_TEST_TIMEOUT, self.send_to_channel(&channel, &alert, &mut attempt, &[], &[])).await;
+        let exchange = told.unwrap_or_else(|_| MessageExchange::retry("it took too long".into(), true));
+        let (sent, status) = (exchange.sent_test(), exchange.judgement.status);
+        let took = self.handle.clock().uptime().saturating_sub(began);
+        let (failed, missed) = match &sent {
+            SendResult::Failed(reason) => (Some(reason.to_string()), None),
+            SendResult::PartlyDelivered(reason) => (None, Some(reason.to_string())),
+            _ => (None, None),
+        };
+        // First the log, which enables the channel again. A test that is not logged was made all the same, and whoever asked may be gone.
+        let log = DeliveryReport { recipients: exchange.recipients, ..DeliveryReport::of_test(id, sent, status) };
+        let _ = self.handle.call(Command::RecordChannelTest(log)).await;
+        let _ = reply.send(ChannelTestResult { duration: took, status, error: failed, missed });
+    }
+
+    /// What is told, in words.
+    pub(super) fn build_alert(&self, channel: &Channel, facts: AlertFacts, now: Timestamp) -> Alert {
+        let zone = channel.settings.common().tz.as_ref().unwrap_or(&self.zone);
+        alert_text::compose_alert(facts, RenderContext { now, zone, page_base_url: self.pages_url.as_deref(), host: &self.host })
+    }
+
+    /// Sends a notice to a channel: whether it was taken, or else whether it may have arrived all the same.
+    pub(super) async fn send_self_alert(&self, channel: &Arc<Channel>, facts: AlertFacts, mut attempt: SendAttempt) -> Result<(), bool> {
+        let alert = self.build_alert(channel, facts, attempt.at);
+        let MessageExchange { judgement: judged, may_have_arrived: doubtful, .. } =
+            self.send_to_channel(channel, &alert, &mut attempt, &[], &[]).await;
+        if judged.verdict == channel::Verdict::Delivered { Ok(()) } else { Err(doubtful) }
+    }
+
+    /// The name of a notice, by which its receiver knows repeats.
+    pub(super) fn new_self_alert_id(&self) -> String {
+        format!("{}-notice-{}", self.instance(), self.handle.random().url_safe::<8>())
+    }
+
+    /// Sends a request that is no alert.
+    pub(super) async fn send_request(&self, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
+        self.outbound.send_http(request, trust).await
+    }
+
+    fn instance(&self) -> String {
+        self.handle.with_state(|state| state.instance_id.iter().flatten().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The unsubscribe link of a channel for one recipient.
+    pub(super) fn unsubscribe_link(&self, channel: &Channel, recipient: &str) -> Option<String> {
+        self.unsubscribe_links.as_ref().and_then(|link| link(channel, recipient))
+    }
+
+    /// Sends a message that tells these rows: to a mail channel as one mail for each recipient.
+    /// `without`: recipients that are left out.
+    async fn send_to_channel(
+        &self,
+        channel: &Arc<Channel>,
+        alert: &Alert,
+        attempt: &mut SendAttempt,
+        rows: &[Arc<OutboxRow>],
+        without: &[Box<str>],
+    ) -> MessageExchange {
+        let settings = match load_secrets(&channel.settings).await {
+            Ok(settings) => settings,
+            Err(error) => return MessageExchange::retry(error, false),
+        };
+        if let Some(lacks) = settings.missing_setting() {
+            return MessageExchange::from_judgement(Judgement { verdict: channel::Verdict::ChannelUnusable, error: lacks, status: 0 });
+        }
+        if settings.recipients().next().is_some() {
+            return self.mail_recipients(channel, &settings, alert, attempt, rows, without).await;
+        }
+        self.run_requests(channel, settings, alert, attempt).await
+    }
+
+    /// Carries out the requests of a message in their order, up to the first that is not taken.
+    pub(super) async fn run_requests(
+        &self,
+        channel: &Arc<Channel>,
+        mut settings: ChannelSettings,
+        alert: &Alert,
+        attempt: &mut SendAttempt,
+    ) -> MessageExchange {
+        let mut steps = prepare_requests(&settings, alert, attempt);
+        let mut last = MessageExchange::from_judgement(nothing_to_say());
+        for _ in 0..MAX_REQUESTS {
+            let Some(step) = steps.pop_front() else { return last };
+            let (answer, doubtful) = self.run_request(&step, channel, None).await;
+            let judged = channel::judge(&settings, alert, attempt, &step, &answer, self.handle.now());
+            match &judged.verdict {
+                channel::Verdict::Delivered => {}
+                channel::Verdict::Continue(next) => steps = next.clone().into(),
+                channel::Verdict::ChangeSetting { key, value } => match settings.with_value(key, value) {
+                    Ok(changed) => {
+                        self.store_setting(channel, key, value).await;
+                        settings = changed;
+                        steps = prepare_requests(&settings, alert, attempt);
+                    }
+                    Err(error) => return MessageExchange::retry(error.to_string(), false),
+                },
+                channel::Verdict::Unsendable if !attempt.plain && channel::has_plain_form(&settings) => {
+                    attempt.plain = true;
+                    steps = prepare_requests(&settings, alert, attempt);
+                }
+                channel::Verdict::RetryLater { .. } | channel::Verdict::Unsendable | channel::Verdict::ChannelUnusable => {
+                    let is_unreachable =
+                        matches!(answer, TransportReply::NoReply(_) | TransportReply::Mail { stage: MailStage::Session, .. });
+                    return MessageExchange { may_have_arrived: doubtful, is_unreachable, ..MessageExchange::from_judgement(judged) };
+                }
+            }
+            last = MessageExchange { may_have_arrived: doubtful, ..MessageExchange::from_judgement(judged) };
+        }
+        if steps.is_empty() { last } else { MessageExchange::retry("it answered with ever more to do".into(), true) }
+    }
+
+    /// Keeps a setting that a receiver has changed.
+    async fn store_setting(&self, channel: &Arc<Channel>, key: &'static str, value: &str) {
+        let command = Command::AdoptSetting { sent_to: Arc::clone(channel), key, value: value.into() };
+        if !matches!(self.handle.call(command).await, Ok(Ok(_))) {
+            tracing::warn!(channel = %channel.uuid, "its new {key} could not be kept");
+        }
+    }
+
+    /// The answer, or why there is none; and whether it may have arrived although nobody said so.
+    /// `state`: where an HTTP request is sent, if that was waited for.
+    pub(super) async fn run_request(&self, step: &SendStep, channel: &Channel, place: Option<ReservedSlot>) -> (TransportReply, bool) {
+        let outbound = self.outbound.for_project(channel.project);
+        let trust = if channel.set_by_operator { Trust::Operator } else { Trust::Api };
+        match step {
+            SendStep::Http(request) => {
+                let request = HttpRequest {
+                    method: request.method.name().into(),
+                    url: request.url.clone(),
+                    headers: request.headers.clone(),
+                    body: request.body.clone().into(),
+                    redirects: if request.is_user_url { RedirectPolicy::Follow } else { RedirectPolicy::None },
+                    pin: channel.settings.common().tls_pin.map(CertificatePin::from_bytes),
+                    timeout: if request.is_slow { SLOW_REQUEST_TIMEOUT } else { REQUEST_TIMEOUT },
+                };
+                let sent = match place {
+                    Some(place) => outbound.send_http_reserved(place, request, trust).await,
+                    None => outbound.send_http(request, trust).await,
+                };
+                match sent {
+                    Ok(answer) => {
+                        let response = ChannelResponse { status: answer.status, headers: answer.headers, body: answer.body };
+                        let doubtful = response.may_have_arrived();
+                        (TransportReply::Http(response), doubtful)
+                    }
+                    Err(error) => answer_of_error(&error),
+                }
+            }
+            SendStep::Mail(mail) => {
+                let headers = mail.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+                let outgoing = OutgoingMail {
+                    to: mail.to.clone(),
+                    subject: mail.subject.clone(),
+                    text: mail.text.clone(),
+                    html: Some(mail.html.clone()).filter(|html| !html.is_empty()),
+                    id: mail.message_id.clone(),
+                    in_reply_to: mail.in_reply_to.clone(),
+                    date: mail.date,
+                    headers,
+                    attachment: mail.attachment.clone(),
+                    timeout: SLOW_REQUEST_TIMEOUT,
+                };
+                match outbound.send_mail(outgoing).await {
+                    Ok(MailReceipt { refused }) => {
+                        let who = |(place, reply): &(usize, MailReply)| {
+                            format!("{}: {} {}", mail.to.get(*place).map_or("", String::as_str), reply.code, reply.text)
+                        };
+                        let text = refused.iter().map(who).collect::<Vec<_>>().join("; ");
+                        (TransportReply::Mail { code: 250, stage: MailStage::Content, text }, false)
+                    }
+                    Err(MailError::Send(error)) => answer_of_error(&error),
+                    Err(MailError::Refused(reply)) => {
+                        let stage = match reply.step {
+                            MailStep::Greeting | MailStep::Login | MailStep::Sender => MailStage::Session,
+                            MailStep::Recipient => MailStage::Recipient,
+                            MailStep::Message => MailStage::Content,
+                        };
+                        (TransportReply::Mail { code: reply.code, stage, text: reply.text }, false)
+                    }
+                }
+            }
+            SendStep::Command(shell) => {
+                let command = ShellCommand {
+                    command: shell.command.clone(),
+                    environment: shell.environment.clone(),
+                    input: shell.input.clone(),
+                    timeout: SLOW_REQUEST_TIMEOUT,
+                };
+                match outbound.run_command(command).await {
+                    Ok(end) => {
+                        let how = match end.exit {
+                            ProcessExit::Exited(status) => CommandStatus::Exit(status),
+                            ProcessExit::Killed(signal) => CommandStatus::Signal(signal),
+                            ProcessExit::TimedOut => CommandStatus::Timeout,
+                        };
+                        (TransportReply::Command { end: how, error: end.stderr }, how == CommandStatus::Timeout)
+                    }
+                    Err(error) => answer_of_error(&error),
+                }
+            }
+            // The step itself says why: nothing is sent.
+            SendStep::Unsendable(reason) => (TransportReply::NoReply(reason.clone()), false),
+        }
+    }
+}
+
+/// The first and only attempt to send something of this id.
+pub(super) fn first_attempt(id: String, at: Timestamp) -> SendAttempt {
+    let (number, failing_since, doubtful, plain) = (1, None, false, false);
+    let mail_id = id.clone();
+    SendAttempt { id, number, at, failing_since, may_be_duplicate: doubtful, plain, mail_id, mail_in_reply_to: None, unsubscribe_url: None }
+}
+
+/// What is said of a message that its channel has no words for.
+const NOTHING_TO_SAY: &str = "this channel says nothing about it";
+
+fn nothing_to_say() -> Judgement {
+    Judgement { verdict: channel::Verdict::Unsendable, error: NOTHING_TO_SAY.into(), status: 0 }
+}
+
+fn prepare_requests(settings: &ChannelSettings, alert: &Alert, attempt: &SendAttempt) -> VecDeque<SendStep> {
+    channel::prepare(settings, alert, attempt).unwrap_or_default().into()
+}
+
+fn answer_of_error(error: &SendError) -> (TransportReply, bool) {
+    (TransportReply::NoReply(error.to_string()), error.may_have_arrived)
+}
+
+/// The settings with the secrets that lie in files, which are read each time: they may be replaced. A file on a disk that hangs holds up
+/// nobody else.
+pub(super) async fn load_secrets(settings: &ChannelSettings) -> Result<ChannelSettings, String> {
+    let mut whole = settings.clone();
+    for (key, path) in settings.secret_files() {
+        let path = path.to_owned();
+        let read = timeout(SECRET_READ_TIMEOUT, spawn_blocking(move || read_secret(&path))).await;
+        let secret = match read {
+            Ok(Ok(Ok(secret))) => secret,
+            Ok(Ok(Err(error))) => return Err(format!("the file of {key} cannot be read: {error}")),
+            Ok(Err(_)) => return Err(format!("the file of {key} cannot be read")),
+            Err(_) => return Err(format!("the file of {key} cannot be read within {} s", SECRET_READ_TIMEOUT.as_secs())),
+        };
+        whole = whole.with_value(key, secret.trim_end()).map_err(|error| error.to_string())?;
+    }
+    Ok(whole)
+}
+
+fn read_secret(path: &str) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let mut secret = String::new();
+    std::fs::File::open(path)?.take(MAX_SECRET_BYTES).read_to_string(&mut secret)?;
+    Ok(secret)
+}

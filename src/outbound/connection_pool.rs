@@ -1,0 +1,124 @@
+//! Connections for HTTP requests, kept for a while after an answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::time::sleep;
+
+use super::address_guard::Trust;
+use super::dial::{DialedConnection, ForwardProxy};
+use super::error::{SendError, SendStage};
+use super::http::TrackedBody;
+use super::tls::CertificatePin;
+use super::url::HostPort;
+use crate::clock::Clock;
+
+/// Connections that are kept for one place.
+const MAX_IDLE_PER_HOST: usize = 4;
+/// How long they are kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes of an answer's head.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// What two requests have in common that may use one connection. What was reached with more trust or on other grounds is not shared.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct PoolKey {
+    pub(super) is_https: bool,
+    pub(super) host_port: HostPort,
+    pub(super) trust: Trust,
+    pub(super) pin: Option<CertificatePin>,
+}
+
+/// A connection on which requests can be sent, one after the other.
+pub(super) struct PooledConnection {
+    pub(super) requests: SendRequest<TrackedBody>,
+    pub(super) forward_proxy: Option<ForwardProxy>,
+    key: PoolKey,
+}
+
+impl PooledConnection {
+    pub(super) async fn handshake(dialled: DialedConnection, key: PoolKey) -> Result<Self, SendError> {
+        let begun = Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(TokioIo::new(dialled.stream)).await;
+        let (requests, connection) =
+            begun.map_err(|_| SendError::new(SendStage::Exchange, format!("the connection to {} broke", key.host_port.host)))?;
+        // It ends when the sender is dropped. Whoever waits for an answer is told what went wrong.
+        tokio::spawn(async {
+            let _ = connection.await;
+        });
+        Ok(Self { requests, forward_proxy: dialled.forward_proxy, key })
+    }
+}
+
+pub(super) struct ConnectionPool {
+    clock: Clock,
+    idle: Arc<Mutex<IdleConnections>>,
+}
+
+#[derive(Default)]
+struct IdleConnections {
+    by_key: HashMap<PoolKey, Vec<(PooledConnection, Duration)>>,
+    /// A task waits to drop what has been kept for too long.
+    has_sweeper: bool,
+}
+
+impl ConnectionPool {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, idle: Arc::default() }
+    }
+
+    /// A connection that is there already, if it still stands.
+    pub(super) async fn take(&self, key: &PoolKey) -> Option<PooledConnection> {
+        loop {
+            let (mut sender, since) = {
+                let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                let senders = kept.by_key.get_mut(key)?;
+                let last = senders.pop();
+                if senders.is_empty() {
+                    kept.by_key.remove(key);
+                }
+                last?
+            };
+            let fresh = self.clock.uptime() < since + IDLE_TIMEOUT;
+            if fresh && sender.requests.ready().await.is_ok() {
+                return Some(sender);
+            }
+        }
+    }
+
+    /// Keeps a connection whose last answer has been read whole.
+    pub(super) fn put(&self, sender: PooledConnection) {
+        if sender.requests.is_closed() {
+            return;
+        }
+        let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let senders = kept.by_key.entry(sender.key.clone()).or_default();
+        if senders.len() < MAX_IDLE_PER_HOST {
+            senders.push((sender, self.clock.uptime()));
+        }
+        if !kept.has_sweeper {
+            kept.has_sweeper = true;
+            tokio::spawn(sweep(Arc::downgrade(&self.idle), self.clock.clone()));
+        }
+    }
+}
+
+/// Drops what has been kept for too long, until nothing is kept.
+async fn sweep(kept: Weak<Mutex<IdleConnections>>, clock: Clock) {
+    loop {
+        sleep(IDLE_TIMEOUT).await;
+        let Some(kept) = kept.upgrade() else { return };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = clock.uptime();
+        kept.by_key.retain(|_, senders| {
+            senders.retain(|(sender, since)| now < *since + IDLE_TIMEOUT && !sender.requests.is_closed());
+            !senders.is_empty()
+        });
+        if kept.by_key.is_empty() {
+            kept.has_sweeper = false;
+            return;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! How much is under way at once, in all and to one host and port. A project has at most half of each.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::url::HostPort;
+use crate::domain::ids::ProjectId;
+
+/// Requests and mails that are under way at once.
+pub(super) const MAX_CONCURRENT: usize = 64;
+/// Places and projects that are remembered before those that nobody waits for are forgotten.
+const MAX_SEMAPHORES: usize = 512;
+
+pub(super) struct SendLimits {
+    total: Arc<Semaphore>,
+    per_host: usize,
+    semaphores: Mutex<HashMap<SendLimitKey, Arc<Semaphore>>>,
+}
+
+/// What has a limit of its own.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum SendLimitKey {
+    /// What is sent to a place.
+    Host(HostPort),
+    /// What is sent for a project: at most half of all.
+    Project(ProjectId),
+    /// What is sent to a place for a project: at most half of what may be sent there.
+    HostOfProject(HostPort, ProjectId),
+}
+
+/// Leave to send. It ends when this is dropped.
+pub(super) struct SendPermit {
+    _permits: Vec<OwnedSemaphorePermit>,
+}
+
+impl SendLimits {
+    pub(super) fn new(per_place: usize) -> Self {
+        Self { total: Arc::new(Semaphore::new(MAX_CONCURRENT)), per_host: per_place, semaphores: Mutex::default() }
+    }
+
+    /// Waits for leave to send to a place, for a project unless it is for the server itself. Whoever waits for a busy place takes nothing
+    /// from the others meanwhile.
+    pub(super) async fn acquire(&self, place: &HostPort, project: Option<ProjectId>) -> SendPermit {
+        let of_project = project.map(|project| [SendLimitKey::HostOfProject(place.clone(), project), SendLimitKey::Project(project)]);
+        let shares = of_project.into_iter().flatten().chain([SendLimitKey::Host(place.clone())]);
+        let semaphores: Vec<_> = shares.map(|share| self.semaphore(share)).chain([Arc::clone(&self.total)]).collect();
+        let mut permits = Vec::with_capacity(semaphores.len());
+        for semaphore in semaphores {
+            // They are never closed.
+            permits.extend(semaphore.acquire_owned().await);
+        }
+        SendPermit { _permits: permits }
+    }
+
+    fn semaphore(&self, share: SendLimitKey) -> Arc<Semaphore> {
+        let mut semaphores = self.semaphores.lock().unwrap_or_else(PoisonError::into_inner);
+        if semaphores.len() >= MAX_SEMAPHORES {
+            // Whoever holds a permit or waits for one holds the semaphore too.
+            semaphores.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
+        }
+        let most = match share {
+            SendLimitKey::Host(_) => self.per_host,
+            SendLimitKey::Project(_) => MAX_CONCURRENT / 2,
+            SendLimitKey::HostOfProject(..) => (self.per_host / 2).max(1),
+        };
+        Arc::clone(semaphores.entry(share).or_insert_with(|| Arc::new(Semaphore::new(most))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::super::url::Host;
+    use super::*;
+
+    fn place(port: u16) -> HostPort {
+        HostPort { host: Host::Name("h".into()), port }
+    }
+
+    const SOON: Duration = Duration::from_millis(10);
+
+    #[tokio::test]
+    async fn a_busy_place_takes_its_share_and_no_more() {
+        let limits = SendLimits::new(2);
+        let mut held = vec![limits.acquire(&place(1), None).await, limits.acquire(&place(1), None).await];
+        assert!(timeout(SOON, limits.acquire(&place(1), None)).await.is_err());
+        // 62 more, two of each.
+        for port in 2..33 {
+            held.push(limits.acquire(&place(port), None).await);
+            held.push(limits.acquire(&place(port), None).await);
+        }
+        assert!(timeout(SOON, limits.acquire(&place(99), None)).await.is_err());
+        drop(held.swap_remove(0));
+        assert!(timeout(SOON, limits.acquire(&place(1), None)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_project_takes_half_of_a_place_and_half_of_all() {
+        let (one, other) = (Some(ProjectId(1)), Some(ProjectId(2)));
+        let limits = SendLimits::new(4);
+        let mut held = vec![limits.acquire(&place(1), one).await, limits.acquire(&place(1), one).await];
+        assert!(timeout(SOON, limits.acquire(&place(1), one)).await.is_err());
+        held.push(limits.acquire(&place(1), other).await);
+        for port in 2..32 {
+            held.push(limits.acquire(&place(port), one).await);
+        }
+        // That were 32.
+        assert!(timeout(SOON, limits.acquire(&place(99), one)).await.is_err());
+        held.push(limits.acquire(&place(99), other).await);
+        assert!(timeout(SOON, limits.acquire(&place(99), None)).await.is_ok());
+        // Where one message goes at a time, a project may send it.
+        assert!(timeout(SOON, SendLimits::new(1).acquire(&place(1), one)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn places_that_nobody_uses_are_forgotten() {
+        let limits = SendLimits::new(1);
+        let held = limits.acquire(&place(0), None).await;
+        for port in 1..1000 {
+            drop(limits.acquire(&place(port), Some(ProjectId(port.into()))).await);
+        }
+        assert!(limits.semaphores.lock().unwrap().len() <= MAX_SEMAPHORES + 2);
+        assert!(timeout(SOON, limits.acquire(&place(0), None)).await.is_err());
+        drop(held);
+    }
+}

@@ -1,0 +1,90 @@
+//! What files declare is made so before the doors open, and again at SIGHUP. A file that is wrong stops nothing: a monitor does not go off
+//! for a comma. The server goes on with what the database has, and says so: in the log, to the supervisor, and in a metric.
+
+use std::path::PathBuf;
+
+use sd_notify::NotifyState;
+
+use super::notify_supervisor;
+use crate::declare::{self, ConfigLoadError, SecretResolver};
+use crate::domain::declared::{ApplyOptions, ChangeOperation};
+use crate::domain::formatting::format_count;
+use crate::engine::Handle;
+use crate::manage::user::create_link;
+
+/// Files that declare what there is to be.
+#[derive(Clone, Debug)]
+pub struct DeclaredFiles {
+    /// Files and directories.
+    pub files: Vec<PathBuf>,
+    /// How many objects may be deleted that their source no longer names; `None`: they stay.
+    pub prune: Option<usize>,
+}
+
+/// Makes what the files declare so, if it can be. `pages`: what links to pages begin with; `None`: there are none.
+pub(super) async fn apply_declared(handle: &Handle, declared: &DeclaredFiles, pages: Option<&str>) {
+    let applied = read_and_apply(handle, declared, pages).await;
+    handle.metrics().record_apply(applied.is_ok());
+    match applied {
+        Ok(changes) => {
+            notify_supervisor(NotifyState::Status(&format!(
+                "what the files of --apply declare is so: {}",
+                format_count(changes, "change")
+            )));
+        }
+        Err(told) => {
+            // Below each problem stands the line of the file, which is no line of a log.
+            for line in told.lines().filter(|line| !line.starts_with(' ')) {
+                tracing::error!("--apply: {line}");
+            }
+            tracing::error!(
+                "what --apply names was not applied; the server goes on with what the database has, and SIGHUP reads the files again"
+            );
+            notify_supervisor(NotifyState::Status("the files of --apply are wrong and were not applied; the log says why"));
+        }
+    }
+}
+
+/// How much was changed, or why nothing was.
+async fn read_and_apply(handle: &Handle, declared: &DeclaredFiles, pages: Option<&str>) -> Result<usize, String> {
+    let files = declared.files.clone();
+    let reading = move || declare::load_config(&files, &SecretResolver { read_variable: &|name| std::env::var(name).ok() });
+    let read: Result<_, ConfigLoadError> = tokio::task::spawn_blocking(reading).await.map_err(|error| error.to_string())?;
+    let prepared = read.map_err(|error| error.to_string())?;
+    for warning in &prepared.warnings {
+        tracing::warn!("--apply: {warning}");
+    }
+    let prune = declared.prune.filter(|_| prepared.declared.source.is_some());
+    let done = declare::apply_config(handle, prepared.declared, ApplyOptions { prune_limit: prune, adopt_unmanaged: false }).await;
+    let changes = done.map_err(|error| declare::error_text(&prepared.document, &error))?;
+    for change in &changes {
+        let (kind, name) = (change.object.kind.name(), &change.object.name);
+        match change.operation {
+            ChangeOperation::Keep => tracing::info!("--apply: the {kind} {name:?} is no longer declared, and stays"),
+            op => tracing::info!("--apply: {} {kind} {name:?}", op.name()),
+        }
+        if change.needs_password_link {
+            print_password_link(handle, name, pages).await;
+        }
+    }
+    Ok(changes.iter().filter(|change| change.operation != ChangeOperation::Keep).count())
+}
+
+/// A new user without a password chooses one by a link, which is told once.
+async fn print_password_link(handle: &Handle, name: &str, pages: Option<&str>) {
+    let user =
+        crate::domain::user::UserName::parse(name).ok().and_then(|name| handle.with_state(|state| state.users.by_name(&name).cloned()));
+    let Some(user) = user else { return };
+    let Some(pages) = pages else {
+        tracing::info!(
+            "--apply: no link for the user {name:?} is made, since no pages are served; `overdue user link` makes one once they are"
+        );
+        return;
+    };
+    match create_link(handle, Some(&user)).await {
+        Ok(made) => {
+            super::print_to_stderr(&format!("\nThe user {name:?} is new and chooses a password here:\n\n    {pages}{}\n\n", made.path()))
+        }
+        Err(error) => tracing::warn!("no link for the user {name:?} could be made: {error}; `overdue user link` makes one"),
+    }
+}

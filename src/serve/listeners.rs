@@ -1,0 +1,266 @@
+//! The doors of a server. All of them listen before the first is served. So a start works as a whole, or fails and says why.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::passed_sockets::PassedSockets;
+use super::{CertificateFiles, DEFAULT_LISTEN, MailPingConfig, ServeError, ServerConfig};
+use crate::admin;
+use crate::blocking_threads::BlockingThreads;
+use crate::certificate::Certificate;
+use crate::connection_threads::ConnectionThreads;
+use crate::engine::Handle;
+use crate::http::{self, BaseUrl, BaseUrlError, HttpTls};
+use crate::smtp;
+
+/// Connections that may wait to be accepted. Beyond it a client tries again after a second. The system may hold the number down
+/// (`net.core.somaxconn`).
+const BACKLOG: i32 = 4096;
+
+/// A listener with the address that it has, port 0 replaced.
+type BoundListener = (TcpListener, SocketAddr);
+
+/// Doors that listen but do not answer yet.
+pub(super) struct Listeners {
+    http: Vec<BoundListener>,
+    /// What is shown to those that come by HTTP.
+    certificate: Option<Certificate>,
+    /// Where the service is reached.
+    pub(super) base_url: BaseUrl,
+    /// Whether a supervisor has passed on addresses for HTTP.
+    pub(super) has_passed_sockets: bool,
+    mail: Option<(Vec<BoundListener>, smtp::SmtpConfig)>,
+    metrics: Vec<BoundListener>,
+}
+
+/// The threads that doors share.
+pub(super) struct ServerThreads {
+    /// They answer requests.
+    pub(super) connections: ConnectionThreads,
+    /// They agree on TLS.
+    pub(super) handshakes: ConnectionThreads,
+    /// They do what takes long.
+    pub(super) blocking: Arc<BlockingThreads>,
+}
+
+impl Listeners {
+    /// Listens wherever the configuration says. The admin socket is not among these: whoever binds it has the database open.
+    pub(super) async fn bind(config: &ServerConfig, passed: PassedSockets) -> Result<Self, ServeError> {
+        let certificate = config.certificate.as_ref().map(|files| read_certificate(files, http::ALPN_PROTOCOLS)).transpose()?;
+        let has_passed = !passed.http.is_empty();
+        let http = bind_with_passed("--listen", passed.http, &config.listen)?;
+        let base_url = match &config.base_url {
+            Some(url) => url.clone(),
+            None => {
+                let first = http.first().map(|(_, address)| *address);
+                let url = default_base_url(first, certificate.is_some()).map_err(ServeError::BaseUrl)?;
+                if first.is_some_and(|first| first.ip().is_unspecified()) {
+                    tracing::warn!(
+                        "URLs in answers begin with {}, which only this machine reaches: say with --base-url what others reach",
+                        url.as_str()
+                    );
+                }
+                url
+            }
+        };
+        let mail = match &config.mail {
+            Some(MailPingConfig { listen, domain, certificate }) => {
+                let certificate = certificate.as_ref().map(|files| read_certificate(files, &[])).transpose()?;
+                let listeners = bind_with_passed("--smtp-listen", passed.smtp, listen)?;
+                if listeners.is_empty() {
+                    return Err(ServeError::NoMailAddress);
+                }
+                Some((listeners, smtp::SmtpConfig { domain: domain.clone(), certificate }))
+            }
+            None => {
+                if !passed.smtp.is_empty() {
+                    tracing::warn!("a socket for mail is passed on, but mail is not taken: give --ping-email-domain");
+                }
+                None
+            }
+        };
+        let metrics = bind_all("--metrics-listen", &config.metrics_listen)?;
+        for (_, address) in metrics.iter().filter(|(_, address)| !address.ip().is_loopback()) {
+            tracing::warn!("whoever reaches {address} reads the metrics: they need no key there");
+        }
+        Ok(Self { http, certificate, base_url, has_passed_sockets: has_passed, mail, metrics })
+    }
+
+    /// Where HTTP requests are taken.
+    pub(super) fn addresses(&self) -> String {
+        self.http.iter().map(|(_, address)| address.to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    /// The first address that other machines may reach; else the first one, and whether others reach it.
+    pub(super) fn reachable_address(&self) -> Option<(SocketAddr, bool)> {
+        let mut addresses = self.http.iter().map(|(_, address)| *address);
+        let outward = addresses.clone().find(|address| !address.ip().is_loopback());
+        outward.map(|address| (address, true)).or_else(|| addresses.next().map(|address| (address, false)))
+    }
+
+    /// All certificates that are shown.
+    pub(super) fn certificates(&self) -> Vec<Certificate> {
+        let of_mail = self.mail.as_ref().and_then(|(_, config)| config.certificate.as_ref());
+        self.certificate.iter().chain(of_mail).cloned().collect()
+    }
+
+    /// Answers until `stopped` holds true and each door has drained.
+    pub(super) fn serve(
+        self,
+        admin: admin::AdminSocket,
+        handle: &Handle,
+        config: ServerConfig,
+        threads: ServerThreads,
+        stopped: &watch::Receiver<bool>,
+    ) -> JoinSet<()> {
+        let ServerConfig { trusted_proxies, site_name, api_rate, web, connections_per_address, access_log, metrics_token, .. } = config;
+        let mut running = JoinSet::new();
+        let addresses = admin::ServiceUrls { base_url: self.base_url.as_str().to_owned(), has_pages: web.is_enabled };
+        let config = http::HttpConfig {
+            base_url: self.base_url,
+            trusted_proxies,
+            site_name,
+            api_rate,
+            web,
+            connections_per_address,
+            access_log,
+            metrics_token,
+        };
+        let ServerThreads { connections, handshakes, blocking } = threads;
+        let connections = Arc::new(connections);
+        let tls = self.certificate.map(|certificate| Arc::new(HttpTls::new(certificate, handshakes)));
+        let server = http::HttpServer::new(handle.clone(), Arc::clone(&blocking), config);
+        for (listener, address) in self.http {
+            tracing::info!(%address, "listening for {}", if tls.is_some() { "HTTPS" } else { "HTTP" });
+            running.spawn(server.clone().serve(listener, tls.clone(), Arc::clone(&connections), stopped.clone()));
+        }
+        for (listener, address) in self.metrics {
+            tracing::info!(%address, "listening for metrics");
+            running.spawn(server.clone().serve_metrics(listener, Arc::clone(&connections), stopped.clone()));
+        }
+        if let Some((listeners, config)) = self.mail {
+            let server = smtp::SmtpServer::new(handle.clone(), blocking, config);
+            for (listener, address) in listeners {
+                tracing::info!(%address, "listening for mail");
+                running.spawn(server.clone().serve(listener, stopped.clone()));
+            }
+        }
+        running.spawn(admin.serve(handle.clone(), addresses, stopped.clone()));
+        running
+    }
+}
+
+/// What was passed on, and what the flag names besides. What it names by default is for those to whom nothing is passed on.
+fn bind_with_passed(
+    flag: &'static str,
+    passed: Vec<(std::net::TcpListener, SocketAddr)>,
+    wanted: &[SocketAddr],
+) -> Result<Vec<BoundListener>, ServeError> {
+    let is_default = |address: &SocketAddr| !passed.is_empty() && DEFAULT_LISTEN.parse() == Ok(*address);
+    let is_passed = |address: &SocketAddr| passed.iter().any(|(_, passed)| passed == address);
+    let others: Vec<_> = wanted.iter().filter(|address| !is_passed(address) && !is_default(address)).copied().collect();
+    let mut listeners = Vec::new();
+    for (listener, address) in passed {
+        let listener = TcpListener::from_std(listener).map_err(|error| ServeError::Listen(flag, address, error))?;
+        listeners.push((listener, address));
+    }
+    let held: Vec<_> = listeners.iter().map(|(_, address)| *address).collect();
+    listeners.extend(bind_all(flag, &others).map_err(|error| explain_taken(&held, error))?);
+    Ok(listeners)
+}
+
+/// Names the socket that was passed on if that is what holds an address.
+fn explain_taken(passed: &[SocketAddr], error: ServeError) -> ServeError {
+    match error {
+        ServeError::Listen(flag, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
+            match passed.iter().find(|passed| passed.port() == address.port()) {
+                Some(passed) => ServeError::TakenByPassedSocket(flag, address, *passed),
+                None => ServeError::Listen(flag, address, error),
+            }
+        }
+        error => error,
+    }
+}
+
+/// Listens on the addresses of a flag.
+fn bind_all(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<BoundListener>, ServeError> {
+    let mut listeners = Vec::new();
+    for address in addresses {
+        let told = |error| ServeError::Listen(flag, *address, error);
+        let listener = open_listener(*address).map_err(told)?;
+        let bound = listener.local_addr().map_err(told)?;
+        listeners.push((listener, bound));
+    }
+    Ok(listeners)
+}
+
+fn open_listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // A restart does not wait until old connections are forgotten. On Windows it would mean that another may listen, too.
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// The certificate of these files, for connections on which these protocols are spoken. A key that is open to all is told.
+fn read_certificate(files: &CertificateFiles, protocols: &[&[u8]]) -> Result<Certificate, ServeError> {
+    let certificate = Certificate::read(&files.chain, &files.key, protocols).map_err(ServeError::Certificate)?;
+    if let Some(key) = certificate.exposed_key() {
+        tracing::warn!("every user of this machine can get at the private key {}: run chmod o= on it", key.display());
+    }
+    Ok(certificate)
+}
+
+/// The URL of the first address; `localhost` for an address that stands for all addresses of the machine.
+fn default_base_url(first: Option<SocketAddr>, is_tls: bool) -> Result<BaseUrl, BaseUrlError> {
+    let first = first.ok_or(BaseUrlError)?;
+    let scheme = if is_tls { "https" } else { "http" };
+    if first.ip().is_unspecified() {
+        format!("{scheme}://localhost:{}", first.port()).parse()
+    } else {
+        format!("{scheme}://{first}").parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_burst_of_connections_waits_to_be_accepted() {
+        let most: usize = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
+        let (_listener, address) = bind_all("--listen", &["127.0.0.1:0".parse().unwrap()]).unwrap().pop().unwrap();
+        let mut waiting = Vec::new();
+        for number in 0..most.min(400) {
+            let connected = timeout(Duration::from_millis(900), TcpStream::connect(address)).await;
+            waiting.push(connected.unwrap_or_else(|_| panic!("number {number} waits")).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_base_url_follows_from_the_first_address() {
+        for (address, is_tls, url) in [
+            ("127.0.0.1:8000", false, "http://127.0.0.1:8000"),
+            ("0.0.0.0:80", false, "http://localhost:80"),
+            ("[::]:8000", true, "https://localhost:8000"),
+            ("[::1]:8000", true, "https://[::1]:8000"),
+        ] {
+            assert_eq!(default_base_url(address.parse().ok(), is_tls).unwrap().as_str(), url);
+        }
+    }
+}

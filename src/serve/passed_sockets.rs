@@ -1,0 +1,42 @@
+//! Listening sockets that a supervisor holds and passes on (sd_listen_fds(3)): connections wait in them while the server is replaced.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use listenfd::ListenFd;
+
+use super::ServeError;
+
+/// What was passed on.
+#[derive(Default)]
+pub(super) struct PassedSockets {
+    pub(super) http: Vec<(TcpListener, SocketAddr)>,
+    pub(super) smtp: Vec<(TcpListener, SocketAddr)>,
+}
+
+impl PassedSockets {
+    /// Takes the sockets, by their names (`FileDescriptorName=`): `smtp` is for mail, whatever else for HTTP.
+    ///
+    /// # Errors
+    /// When one of them does not listen for TCP.
+    pub(super) fn take() -> Result<Self, ServeError> {
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut names = names.split(':');
+        let mut given = ListenFd::from_env();
+        let mut passed = Self::default();
+        for number in 0..given.len() {
+            let name = names.next().unwrap_or_default();
+            let taken = given.take_tcp_listener(number).and_then(|listener| {
+                let listener = listener.ok_or(io::ErrorKind::NotFound)?;
+                listener.set_nonblocking(true)?;
+                let address = listener.local_addr()?;
+                Ok((listener, address))
+            });
+            let taken = taken.map_err(|error| ServeError::PassedSocket(name.to_owned(), error))?;
+            // Without a name of its own, a socket has that of its unit.
+            let is_mail = matches!(name, "smtp" | "overdue-smtp.socket");
+            if is_mail { passed.smtp.push(taken) } else { passed.http.push(taken) }
+        }
+        Ok(passed)
+    }
+}

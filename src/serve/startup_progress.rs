@@ -1,0 +1,87 @@
+//! Tells the log and the supervisor how far a long start or recovery is: systemd ends a start that says nothing for 90 seconds.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+use super::notify_supervisor;
+use super::watchdog::LastActivity;
+use crate::clock::Clock;
+use crate::store::ProgressReporter;
+
+/// Time between two lines.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+/// The time that the supervisor is asked for each time, in microseconds.
+const TIMEOUT_EXTENSION_MICROS: u32 = 60_000_000;
+
+/// What a server tells, and when it last did so.
+pub(super) fn startup_progress(noted: LastActivity) -> ProgressReporter {
+    let tell = |what: &'static str, percent| {
+        tracing::info!("{what}: {percent} %");
+        notify_supervisor(NotifyState::ExtendTimeoutUsec(TIMEOUT_EXTENSION_MICROS));
+    };
+    let told = rate_limited_progress(Clock::System, tell);
+    ProgressReporter::with_callback(move |what, percent| {
+        noted.record(Clock::System.uptime());
+        told.report(what, percent, 100);
+    })
+}
+
+/// Passes on what comes after a while of work.
+fn rate_limited_progress(clock: Clock, tell: impl Fn(&'static str, u64) + Send + Sync + 'static) -> ProgressReporter {
+    let last = Mutex::new(clock.uptime());
+    ProgressReporter::with_callback(move |what, percent| {
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = clock.uptime();
+        if now >= *last + REPORT_INTERVAL {
+            *last = now;
+            tell(what, percent);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::domain::timestamp::Timestamp;
+    use crate::store::{FILE_NAME, Medium, Store};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_start_after_an_unclean_stop_tells_how_far_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let medium = Medium::Directory(directory.path().into());
+        let path = directory.path().join(FILE_NAME);
+        let store = Store::open(&medium).unwrap();
+        for number in 0..50_u64 {
+            let batch = store.batch().unwrap();
+            batch.set_meta_value(crate::store::MetaKey::NextId, number).unwrap();
+            batch.commit().unwrap();
+        }
+        // What a kill leaves.
+        let left = std::fs::read(&path).unwrap();
+        drop(store);
+        std::fs::write(&path, &left).unwrap();
+        let clock = ManualClock::at(Timestamp::default());
+        let (told, shown) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&clock));
+        let tell = {
+            let told = Arc::clone(&told);
+            move |what, percent| told.lock().unwrap().push((what, percent))
+        };
+        let slow = rate_limited_progress(Clock::Manual(Arc::clone(&clock)), tell);
+        drop(Store::open_with_progress(&medium, &slow).unwrap());
+        assert!(told.lock().unwrap().is_empty(), "it took no time");
+        std::fs::write(&path, &left).unwrap();
+        // Every look at the file takes a second now.
+        let slow = ProgressReporter::with_callback(move |what, percent| {
+            shown.advance_secs(1);
+            slow.report(what, percent, 100);
+        });
+        drop(Store::open_with_progress(&medium, &slow).unwrap());
+        let told = told.lock().unwrap();
+        assert!(told.len() > 2 && told.iter().all(|(what, percent)| *what == "opening the database" && *percent <= 99), "{told:?}");
+        assert!(told.is_sorted_by_key(|(_, percent)| *percent), "{told:?}");
+    }
+}

@@ -1,0 +1,121 @@
+//! The memory that long messages have in common, so that many at once do not take all of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::dialogue::MAX_MESSAGE_BYTES;
+
+/// Bytes of messages that may be coming in or waiting to be on disk at the same time, beyond a small share that each session has anyway.
+pub(super) const MESSAGE_BUDGET_BYTES: usize = 3 * MAX_MESSAGE_BYTES;
+
+/// How long a message waits for room. Meanwhile others may end, and slow ones lose theirs.
+const BUDGET_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes that messages may take. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct MessageBudget {
+    total: usize,
+    free: Arc<Semaphore>,
+    /// Bytes that those have who wait for more.
+    bytes_of_waiters: Arc<AtomicUsize>,
+    /// Tells that there is too little left.
+    shortage: Arc<Notify>,
+}
+
+/// Bytes taken from the budget. They are given back when this is dropped.
+pub(super) struct BudgetPermit(OwnedSemaphorePermit);
+
+impl MessageBudget {
+    /// A budget of so many bytes.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self { total: bytes, free: Arc::new(Semaphore::new(bytes)), bytes_of_waiters: Arc::default(), shortage: Arc::default() }
+    }
+
+    /// Takes bytes, of one message or less, which `has` some already. If there are too few, it asks the slow for theirs and waits a
+    /// little, unless all are with those who wait: then nobody would give any back.
+    pub(super) async fn acquire(&self, bytes: usize, has: usize) -> Option<BudgetPermit> {
+        // The budget is 96 MiB.
+        let bytes = bytes as u32;
+        if let Ok(taken) = Arc::clone(&self.free).try_acquire_many_owned(bytes) {
+            return Some(BudgetPermit(taken));
+        }
+        self.shortage.notify_waiters();
+        let waiting = BudgetWaiter::begin(&self.bytes_of_waiters, has);
+        if waiting.held_by_all >= self.total {
+            return None;
+        }
+        // The semaphore is never closed.
+        timeout(BUDGET_TIMEOUT, Arc::clone(&self.free).acquire_many_owned(bytes)).await.ok()?.ok().map(BudgetPermit)
+    }
+
+    /// Waits until there is too little left for somebody.
+    pub(super) async fn wait_for_shortage(&self) {
+        self.shortage.notified().await;
+    }
+
+    /// Bytes that are left.
+    #[cfg(test)]
+    pub(super) fn free_bytes(&self) -> usize {
+        self.free.available_permits()
+    }
+}
+
+/// Somebody waits until this is dropped.
+struct BudgetWaiter<'b> {
+    bytes_of_waiters: &'b AtomicUsize,
+    held: usize,
+    /// What all have who wait.
+    held_by_all: usize,
+}
+
+impl<'b> BudgetWaiter<'b> {
+    fn begin(stuck: &'b AtomicUsize, has: usize) -> Self {
+        Self { bytes_of_waiters: stuck, held: has, held_by_all: stuck.fetch_add(has, Ordering::Relaxed) + has }
+    }
+}
+
+impl Drop for BudgetWaiter<'_> {
+    fn drop(&mut self) {
+        self.bytes_of_waiters.fetch_sub(self.held, Ordering::Relaxed);
+    }
+}
+
+impl BudgetPermit {
+    /// How many they are.
+    pub(super) fn count(&self) -> usize {
+        self.0.num_permits()
+    }
+
+    /// Adds others, taken from the same budget.
+    pub(super) fn merge(&mut self, more: Self) {
+        self.0.merge(more.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn when_all_wait_for_each_other_the_last_does_not() {
+        let budget = MessageBudget::new(10);
+        let first = budget.acquire(6, 0).await.unwrap();
+        let second = budget.acquire(4, 0).await.unwrap();
+        let waiting = tokio::spawn({
+            let budget = budget.clone();
+            async move { budget.acquire(1, 6).await.map(|taken| taken.count()) }
+        });
+        tokio::task::yield_now().await;
+        // One that has nothing keeps nobody waiting.
+        assert!(timeout(BUDGET_TIMEOUT / 2, budget.acquire(1, 0)).await.is_err());
+        assert!(timeout(Duration::ZERO, budget.acquire(1, 4)).await.unwrap().is_none());
+        drop(second);
+        assert_eq!((waiting.await.unwrap(), budget.free_bytes()), (Some(1), 4));
+        drop(first);
+        assert!(budget.acquire(10, 0).await.is_some());
+    }
+}

@@ -1,0 +1,139 @@
+//! Turns a message into pings: one for each check that it is for, all of them on disk before the sender hears that it was taken.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::sleep;
+use tracing::Level;
+
+use super::dialogue::Envelope;
+use crate::blocking_threads::{BlockingTaskError, BlockingThreads};
+use crate::domain::check::CheckSettings;
+use crate::domain::ping::{PingMethod, PingOrigin, PingScheme, truncate_user_agent};
+use crate::engine::Handle;
+use crate::engine::apply::KEYWORD_SEARCH_BYTES;
+use crate::engine::command::{Command, CommandReply, PingRequest, PingSignal, PingTarget, PrecomputedMeaning, Unavailable};
+use crate::log_limit::LogLimit;
+use crate::mail::SearchableMail;
+
+/// Messages that are read at the same time: see [limits](crate::docs::limits). Reading one takes a processor for a while.
+pub(super) const MAX_READERS: usize = 2;
+
+static DROPPED_LOG_LIMIT: LogLimit = LogLimit::new();
+
+/// How often a full queue is tried, and the wait in between: two seconds in all.
+const SUBMIT_ATTEMPTS: u32 = 20;
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Logs the pings of a message: all of them, or none. True when they are on disk; those that name no check are left out, so that the
+/// sender does not learn which checks there are.
+pub(super) async fn log_pings(handle: &Handle, blocking: &BlockingThreads, readers: &Semaphore, peer: IpAddr, envelope: Envelope) -> bool {
+    let Envelope { sender, targets, message } = envelope;
+    let body = Bytes::from(message);
+    // Never closed.
+    let Ok(reader) = readers.acquire().await else { return false };
+    // Reading a large message takes a while. If it panics, the message is still a ping.
+    let (reading, whole, named) = (handle.clone(), body.clone(), targets.clone());
+    let read = blocking.run(move || signals_of_message(&reading, peer, &whole, &named)).await.unwrap_or_else(|BlockingTaskError| {
+        tracing::error!("a mail could not be read and is not searched for keywords");
+        let nothing = PingSignal::Email { subject: "".into(), text: "".into(), precomputed: None };
+        vec![nothing; targets.len()]
+    });
+    drop(reader);
+    let from = if sender.is_empty() { "<>" } else { &sender };
+    let ua = truncate_user_agent(&format!("Email from {from}"));
+    let ping = |(target, signal)| {
+        let origin = PingOrigin { scheme: PingScheme::Email, method: PingMethod::None, remote_addr: Some(peer), user_agent: ua.clone() };
+        PingRequest { target, signal, origin, rid: None, body: body.clone() }
+    };
+    let pings: Vec<_> = targets.into_iter().zip(read).map(ping).collect();
+    let Some(answer) = submit(handle, pings).await else { return false };
+    matches!(answer.await, Ok(Ok(Ok(_))))
+}
+
+/// What a message says to each of those whom it is for, by the settings of now. The writer, who looks again only if they change before
+/// it comes to that, gets as much of the text as of an HTTP body.
+fn signals_of_message(handle: &Handle, peer: IpAddr, message: &[u8], targets: &[PingTarget]) -> Vec<PingSignal> {
+    let read = SearchableMail::parse(message);
+    let [subject, text]: [Arc<str>; 2] = [&read.subject, &read.text].map(|text| searched_prefix(text).into());
+    let mut known = Vec::<PrecomputedMeaning>::new();
+    let mut said = |by: Arc<CheckSettings>| {
+        if let Some(said) = known.iter().find(|said| said.settings.classifies_same_as(&by)) {
+            return said.clone();
+        }
+        let said = PrecomputedMeaning { meaning: by.classify_mail(&read.subject, &read.text), settings: by };
+        known.push(said.clone());
+        said
+    };
+    let signal = |target| {
+        let settings = handle.with_state(|state| {
+            state.find_ping_target(target).ok().flatten().and_then(|id| state.check(id)).map(|check| Arc::clone(&check.settings))
+        });
+        if settings.is_none()
+            && tracing::enabled!(Level::DEBUG)
+            && let Some(left_out) = DROPPED_LOG_LIMIT.admit(handle.now())
+        {
+            tracing::debug!(from = %peer, "a mail names no check and is dropped{left_out}");
+        }
+        PingSignal::Email { subject: Arc::clone(&subject), text: Arc::clone(&text), precomputed: settings.map(&mut said) }
+    };
+    targets.iter().map(signal).collect()
+}
+
+/// As much of a text as is searched in an HTTP body.
+fn searched_prefix(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(KEYWORD_SEARCH_BYTES)).unwrap_or_default()
+}
+
+/// Hands the pings over. A full queue is waited for, since appliances rarely send a mail again.
+async fn submit(handle: &Handle, pings: Vec<PingRequest>) -> Option<oneshot::Receiver<CommandReply>> {
+    for _ in 0..SUBMIT_ATTEMPTS {
+        match handle.submit(Command::Mail(pings.clone())) {
+            Ok(answer) => return Some(answer),
+            Err(Unavailable::Busy) => sleep(RETRY_DELAY).await,
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::ids::CheckId;
+    use crate::engine::{self, Writer};
+    use crate::store::Medium;
+
+    /// An engine whose queue takes no more.
+    fn full_engine() -> (Handle, Writer) {
+        let (handle, writer) = engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
+        while handle.submit(Command::PauseCheck(CheckId(1))).is_ok() {}
+        (handle, writer)
+    }
+
+    fn pings() -> Vec<PingRequest> {
+        let origin = PingOrigin { scheme: PingScheme::Email, method: PingMethod::None, remote_addr: None, user_agent: "".into() };
+        let signal = PingSignal::Email { subject: "".into(), text: "".into(), precomputed: None };
+        vec![PingRequest { target: PingTarget::Uuid(Uuid::nil()), signal, origin, rid: None, body: Bytes::new() }]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_queue_is_waited_for_but_not_for_long() {
+        let (handle, mut writer) = full_engine();
+        let waiting = handle.clone();
+        let submitted = tokio::spawn(async move { submit(&waiting, pings()).await });
+        sleep(Duration::from_secs(1)).await;
+        assert!(writer.step(false).unwrap());
+        sleep(2 * RETRY_DELAY).await;
+        assert!(writer.step(false).unwrap());
+        assert!(matches!(submitted.await.unwrap().unwrap().await, Ok(Ok(Ok(_)))));
+
+        let (handle, _writer) = full_engine();
+        assert!(submit(&handle, pings()).await.is_none());
+    }
+}

@@ -1,0 +1,50 @@
+//! redb panics on some damaged pages. Here that becomes an error like any other.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+use super::StoreError;
+use super::storage::Storage;
+
+thread_local! {
+    /// Panics of the library on this thread are caught and told as errors.
+    static IS_CATCHING: Cell<bool> = const { Cell::new(false) };
+    /// The last of them was one of the library, not one of ours.
+    static IS_LIBRARY_PANIC: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does what reads or writes the database. A panic of the library is an error: the database is damaged.
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let tell = take_hook();
+        set_hook(Box::new(move |panic| {
+            IS_LIBRARY_PANIC.set(IS_CATCHING.get() && panic.location().is_some_and(|place| place.file().contains("redb")));
+            if !IS_LIBRARY_PANIC.get() {
+                tell(panic);
+            }
+        }));
+    });
+    Storage::clear_failed_place();
+    let outer = IS_CATCHING.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    IS_CATCHING.set(outer);
+    match done {
+        Ok(Err(StoreError::Damaged { reason, panicked })) => {
+            Err(StoreError::Damaged { reason: Storage::take_failed_place().unwrap_or(reason), panicked })
+        }
+        Ok(done) => done,
+        Err(panic) if IS_LIBRARY_PANIC.get() => {
+            Err(StoreError::Damaged { reason: Storage::take_failed_place().unwrap_or_else(|| panic_message(&*panic)), panicked: true })
+        }
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// What a panic says.
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("a page makes no sense ({})", text.unwrap_or("no reason given"))
+}

@@ -1,0 +1,51 @@
+//! Parts of bodies, for those who need no more of a long one.
+
+use super::row::PingRecord;
+use super::{BODIES, KEPT_BODIES, lock_if_large};
+use crate::domain::ids::{Arrival, CheckId};
+use crate::store::{Snapshot, StoreError, chunks, record};
+
+/// The part of a body that is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BodyPart {
+    /// So many bytes at its beginning.
+    First(usize),
+    /// So many bytes at its end.
+    Last(usize),
+}
+
+impl BodyPart {
+    /// Returns this part of a body.
+    pub(in crate::store) fn slice_of(self, body: &[u8]) -> &[u8] {
+        match self {
+            Self::First(most) => body.get(..most).unwrap_or(body),
+            Self::Last(most) => body.get(body.len().saturating_sub(most)..).unwrap_or(body),
+        }
+    }
+}
+
+impl Snapshot {
+    /// A part of the body of ping `wanted`, of which the newest has number `n` and lies at `arrival`; `None`: it is there no more, or had
+    /// none. Of a body in pieces no more are read. Whether it has been altered is not looked at.
+    pub fn part_of_body(
+        &self,
+        check: CheckId,
+        (n, arrival): (u64, Arrival),
+        wanted: u64,
+        part: BodyPart,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let body = self.with_ping_row(check, (n, arrival), wanted, |bytes, in_log| {
+            let row: PingRecord<'_> = record::decode(bytes)?;
+            if let Some((upload, _)) = row.upload {
+                return chunks::read_upload_part(&self.transaction, upload, part).map(Some);
+            }
+            let _alone = lock_if_large(&row);
+            let cut = |bytes: &[u8]| part.slice_of(bytes).to_vec();
+            Ok(match in_log {
+                Some(arrival) => self.transaction.open_table(BODIES)?.get(arrival.0)?.map(|bytes| cut(bytes.value())),
+                None => self.transaction.open_table(KEPT_BODIES)?.get((check.0, wanted))?.map(|bytes| cut(bytes.value())),
+            })
+        });
+        body.map(Option::flatten)
+    }
+}

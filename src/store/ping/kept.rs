@@ -1,0 +1,50 @@
+//! Pings of checks that are being imported: they never arrived here, and lie among the kept from the beginning.
+
+use super::row::PingRecord;
+use super::{KEPT_BODIES, KEPT_PINGS};
+use crate::domain::ping::Ping;
+use crate::store::{Batch, StoreError, record};
+
+/// What was put among the kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeptPutResult {
+    /// Pings that were not there before.
+    pub pings: u64,
+    /// Bytes of their bodies that count as long.
+    pub bytes: u64,
+    /// Uploads are unreferred now that were not.
+    pub has_new_unreferenced: bool,
+}
+
+impl Batch {
+    /// Puts pings with their bodies among the kept. One that is there already is written anew. Those with sharers have the `upload` as their
+    /// body.
+    pub fn put_kept_pings<B: AsRef<[u8]>>(&self, pings: &[(Ping, B)], upload: Option<u64>) -> Result<KeptPutResult, StoreError> {
+        let (mut kept_pings, mut kept_bodies) = (self.transaction.open_table(KEPT_PINGS)?, self.transaction.open_table(KEPT_BODIES)?);
+        let (mut kept, mut row, mut checksum, mut gone) = (KeptPutResult::default(), Vec::new(), None, Vec::new());
+        let mut places: Vec<_> = pings.iter().map(|(ping, body)| ((ping.check.0, ping.n), ping, body.as_ref())).collect();
+        // In the order of their places they touch the fewest pages.
+        places.sort_by_key(|(place, ..)| *place);
+        for (place, ping, body) in places {
+            record::encode(&PingRecord::new(ping, body, upload, &mut checksum), &mut row)?;
+            let old = kept_pings.insert(place, row.as_slice())?;
+            let old = old.map(|old| record::decode::<PingRecord<'_>>(old.value()).map_or((0, None), |row| (row.long_bytes(), row.upload)));
+            kept.pings += u64::from(old.is_none());
+            let (old_bytes, old_upload) = old.unwrap_or_default();
+            kept.bytes = (kept.bytes + ping.long_body_bytes()).saturating_sub(old_bytes);
+            gone.extend(old_upload.map(|(upload, _)| upload));
+            if body.is_empty() || ping.body_sharers > 0 {
+                kept_bodies.remove(place)?;
+            } else {
+                kept_bodies.insert(place, body)?;
+            }
+        }
+        drop((kept_pings, kept_bodies));
+        let sharing = pings.iter().filter(|(ping, _)| ping.body_sharers > 0).count();
+        if let Some(upload) = upload.filter(|_| sharing > 0) {
+            self.add_references(upload, sharing as u64)?;
+        }
+        kept.has_new_unreferenced = self.remove_references(&gone)?;
+        Ok(kept)
+    }
+}

@@ -1,0 +1,140 @@
+//! A database that is made anew of rows that were kept elsewhere. It takes its place in the data directory once it is whole, and not before.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use super::medium::{create_private_directory, open_file};
+use super::{Batch, FILE_NAME, Medium, ProgressReporter, Store, StoreError, TableRows, meta, migrations};
+use crate::domain::alert::OutboxRow;
+
+/// The directory within the data directory in which it is made.
+const WORK_DIRECTORY: &str = "restoring";
+
+/// A restore under way. Nobody else opens the database of the directory, or makes one there, until it has ended.
+pub struct DatabaseRestore {
+    directory: PathBuf,
+    /// `None` at the end.
+    database: Option<(Store, Batch)>,
+    /// The directory, and the database that is to be replaced.
+    locks: (File, Option<File>),
+}
+
+impl DatabaseRestore {
+    /// Begins. The directory is made if it is not there.
+    ///
+    /// # Errors
+    /// When there is a database that is not to be replaced (`force`) or that somebody has open, or when the system refuses something.
+    pub fn begin(directory: &Path, force: bool) -> Result<Self, StoreError> {
+        let path = directory.join(FILE_NAME);
+        let told = |error| StoreError::Directory(directory.into(), error);
+        create_private_directory(directory).map_err(told)?;
+        let locked = File::open(directory).map_err(told)?;
+        lock(&locked, &path)?;
+        let replaced = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(StoreError::Directory(path, error)),
+            Ok(_) if !force => return Err(StoreError::Occupied(path)),
+            Ok(found) if found.is_symlink() => {
+                let reason = "it is a link: give the directory that it leads to with --data".into();
+                return Err(StoreError::File { path, reason });
+            }
+            Ok(_) => {
+                let file = open_file(&path).map_err(|error| StoreError::Directory(path.clone(), error))?;
+                lock(&file, &path)?;
+                Some(file)
+            }
+        };
+        let workplace = directory.join(WORK_DIRECTORY);
+        // What is there was left by one that did not end.
+        clear_work_directory(&workplace).map_err(told)?;
+        // A link in its place would be taken for it.
+        DirBuilder::new().mode(0o700).create(&workplace).map_err(told)?;
+        let store = Store::open_unmigrated(&Medium::Directory(workplace), &ProgressReporter::default())?;
+        let batch = store.batch()?;
+        Ok(Self { directory: directory.into(), database: Some((store, batch)), locks: (locked, replaced) })
+    }
+
+    /// Adds rows, which come in the order of the list of tables and of their keys.
+    ///
+    /// # Errors
+    /// When they make no sense, or belong to the layout of a newer release, or cannot be written.
+    pub fn add(&mut self, rows: &TableRows<'_>) -> Result<(), StoreError> {
+        let Some((_, batch)) = &self.database else { return Ok(()) };
+        super::catch_panic(|| batch.add_rows(rows))?;
+        match meta::schema(&batch.transaction)? {
+            found if found > migrations::SCHEMA => Err(StoreError::TooNew { found, known: migrations::SCHEMA }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes what was added the database of the directory: it gets the layout of this release, and another `instance`, since what was told
+    /// since then may have been told by the one that goes on. For the same reason what waits to be sent may be a repeat. Sessions and links
+    /// end: who ended one since then would not expect it back.
+    ///
+    /// # Errors
+    /// When something cannot be written; the database is then as it was.
+    pub fn finish(mut self, instance: [u8; 4]) -> Result<(), StoreError> {
+        let Some((store, batch)) = self.database.take() else { return Ok(()) };
+        batch.commit()?;
+        let workplace = self.directory.join(WORK_DIRECTORY);
+        let store = store.migrate(&Medium::Directory(workplace.clone()))?;
+        let snapshot = store.snapshot()?;
+        let batch = store.batch()?;
+        batch.set_instance(instance)?;
+        batch.remove_sessions_and_links()?;
+        for row in snapshot.outbox()? {
+            match row {
+                Ok(row) => batch.put_outbox_rows([&OutboxRow { may_be_duplicate: true, ..row }])?,
+                // The first start puts it aside.
+                Err(StoreError::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        drop(snapshot);
+        batch.commit()?;
+        drop(store);
+        let (from, to) = (workplace.join(FILE_NAME), self.directory.join(FILE_NAME));
+        let told = |error| StoreError::Directory(to.clone(), error);
+        fs::rename(&from, &to).and_then(|()| self.locks.0.sync_all()).map_err(told)
+    }
+}
+
+impl Drop for DatabaseRestore {
+    fn drop(&mut self) {
+        self.database = None;
+        if let Err(error) = clear_work_directory(&self.directory.join(WORK_DIRECTORY)) {
+            tracing::warn!("{} cannot be removed: {error}", self.directory.join(WORK_DIRECTORY).display());
+        }
+    }
+}
+
+/// Takes a lock that the database takes, too.
+fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => StoreError::InUse(path.into()),
+        TryLockError::Error(error) => StoreError::Directory(path.into(), error),
+    })
+}
+
+/// Removes what a restore that was killed has left in the directory of a database that is open: a copy of one, with its secrets. No
+/// restore can be under way, since it would have the lock of the database.
+pub fn remove_leftovers(medium: &Medium) {
+    let Medium::Directory(directory) = medium else { return };
+    let workplace = directory.join(WORK_DIRECTORY);
+    if fs::symlink_metadata(&workplace).is_err() {
+        return;
+    }
+    match clear_work_directory(&workplace) {
+        Ok(()) => tracing::warn!("{} was left by a restore that did not end, and was removed", workplace.display()),
+        Err(error) => tracing::warn!("{} was left by a restore that did not end, and cannot be removed: {error}", workplace.display()),
+    }
+}
+
+fn clear_work_directory(workplace: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(workplace) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}

@@ -1,0 +1,55 @@
+//! The copy of the file that is made before a newer release moves its layout, so that one can go back to the release that wrote it.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, copy as copy_bytes};
+use std::path::{Path, PathBuf};
+
+use super::medium::{create_file, open_file};
+use super::{FILE_NAME, Medium, ProgressReporter};
+
+/// Bytes that are copied before it is told how far it is.
+const PROGRESS_BYTES: u64 = 64 << 20;
+
+/// What the names of copies begin with; the version of the layout follows.
+const COPY_PREFIX: &str = "overdue.redb.schema-";
+
+/// Copies the closed file, which has this older layout, beside itself, and removes the copy of an earlier upgrade. A copy that cannot be made
+/// is told and keeps nothing up: a server that does not start takes no pings.
+pub(super) fn copy_before_upgrade(medium: &Medium, schema: u64, progress: &ProgressReporter) {
+    let Medium::Directory(directory) = medium else { return };
+    match create_copy(directory, schema, progress) {
+        Ok(path) => tracing::info!("the file has the layout {schema} of an older release: it was copied to {}", path.display()),
+        Err(error) => tracing::error!("the file moves to a newer layout without a copy of the old one, which cannot be made: {error}"),
+    }
+}
+
+fn create_copy(directory: &Path, schema: u64, progress: &ProgressReporter) -> io::Result<PathBuf> {
+    let (name, mut from) = (format!("{COPY_PREFIX}{schema}"), open_file(&directory.join(FILE_NAME))?);
+    let (path, partial) = (directory.join(&name), directory.join(format!("{name}.partial")));
+    let written = (|| {
+        let mut to = create_file(&partial)?;
+        let (mut done, len) = (0, from.metadata()?.len());
+        while done < len {
+            progress.report("copying the database before it is upgraded", done, len);
+            match copy_bytes(&mut (&mut from).take(PROGRESS_BYTES), &mut to)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                bytes => done += bytes,
+            }
+        }
+        to.sync_all()?;
+        fs::rename(&partial, &path)
+    })();
+    if let Err(error) = written {
+        // What is left of it would only take space.
+        let _ = fs::remove_file(&partial);
+        return Err(error);
+    }
+    for other in fs::read_dir(directory)? {
+        let other = other?.file_name();
+        if other.to_str().is_some_and(|other| other.starts_with(COPY_PREFIX) && other != name) {
+            fs::remove_file(directory.join(other))?;
+        }
+    }
+    File::open(directory)?.sync_all()?;
+    Ok(path)
+}

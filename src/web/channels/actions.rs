@@ -1,0 +1,105 @@
+//! What the buttons of an integration do.
+
+use std::sync::Arc;
+
+use askama::Template;
+use tokio::time::timeout;
+
+use super::{notes_of, render_page};
+use crate::domain::ids::ChannelId;
+use crate::domain::project::Channel;
+use crate::engine::command::Command;
+use crate::manage::channel::{self, TEST_TIME};
+use crate::web::form_data::FormData;
+use crate::web::layout::Layout;
+use crate::web::page_error::PageError;
+use crate::web::page_handler::{HtmlPage, PageResponse};
+use crate::web::page_messages::FlashMessage;
+use crate::web::page_request::PageRequest;
+use crate::web::page_routes::Page;
+use crate::wire::reply::HttpError;
+
+/// Checks that are assigned in one command: pings go in between.
+const CHECKS_PER_COMMAND: usize = 256;
+
+#[derive(Template)]
+#[template(path = "remove_integration.html", config = "src/web/askama.toml")]
+struct DeleteChannelPage {
+    frame: Layout,
+    name: String,
+    kind: &'static str,
+    path: String,
+    list: String,
+    /// What it changes for groups.
+    warnings: Vec<String>,
+}
+
+/// Sends a test and says what has come of it.
+pub(crate) async fn send_test(visit: PageRequest) -> Result<PageResponse, PageError> {
+    let channel = Arc::clone(visit.channel()?);
+    test_channel(visit, &channel).await
+}
+
+pub(super) async fn test_channel(visit: PageRequest, channel: &Channel) -> Result<PageResponse, PageError> {
+    let tested = timeout(TEST_TIME, channel::test(visit.handle(), channel, false)).await.map_err(|_| HttpError::Unavailable)?;
+    let tested = tested.map_err(|error| PageError::new(HttpError::Unavailable, "Not tried", format!("No test was sent: {error}.")))?;
+    let site = Arc::clone(&visit.dashboard);
+    Ok(site.outgoing.run_blocking(move || render_page(&visit, notes_of(&tested))).await??.into())
+}
+
+/// Lets a channel be told again.
+pub(crate) async fn enable_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    visit.handle().call(Command::EnableChannel(visit.channel()?.id)).await??;
+    Ok(PageResponse::Redirect(Page::Integrations(visit.project()?.uuid), FlashMessage::from_code("integration-enabled")))
+}
+
+/// Assigns checks to a channel, in place of those that it has.
+pub(crate) async fn set_checks(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
+    assign_checks(visit, visit.channel()?.id, form).await?;
+    Ok(PageResponse::Redirect(Page::Integrations(visit.project()?.uuid), FlashMessage::from_code("saved")))
+}
+
+/// Assigns the checks that a form chooses, and no others.
+pub(super) async fn assign_checks(visit: &PageRequest, channel: ChannelId, form: &FormData) -> Result<(), PageError> {
+    let (choice, tag) = (form.get("checks"), form.get("tag"));
+    if !matches!(choice, "all" | "none" | "tag") {
+        return Err(HttpError::BadRequest("checks is all, none or tag".into()).into());
+    }
+    let (handle, project) = (visit.handle().clone(), visit.project()?.id);
+    let (is_all, tag) = (choice == "all", (choice == "tag").then(|| tag.to_owned()));
+    let looking = visit.dashboard.run_blocking(move || {
+        let (mut wanted, mut others) = (Vec::new(), Vec::new());
+        handle.for_each_check(project, |check| {
+            let is_wanted = is_all || tag.as_ref().is_some_and(|tag| check.settings.tags.contains(tag));
+            if is_wanted { &mut wanted } else { &mut others }.push(check.id);
+        });
+        (wanted, others)
+    });
+    let (wanted, others) = looking.await?;
+    for (checks, assigned) in [(wanted, true), (others, false)] {
+        for checks in checks.chunks(CHECKS_PER_COMMAND) {
+            visit.handle().call(Command::AssignChannel { channel, checks: checks.to_vec(), assigned }).await??;
+        }
+    }
+    Ok(())
+}
+
+/// The page that asks.
+pub(crate) fn show_delete(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let channel = visit.channel()?;
+    let page = DeleteChannelPage {
+        frame: visit.layout("Delete an integration"),
+        name: channel.name.as_str().into(),
+        kind: channel.settings.kind().title,
+        path: visit.page_url(&visit.page),
+        list: visit.page_url(&Page::Integrations(visit.project()?.uuid)),
+        warnings: visit.handle().with_state(|state| channel::deletion_warnings(state, channel)),
+    };
+    Ok(HtmlPage::from_template(&page).into())
+}
+
+/// Removes a channel.
+pub(crate) async fn delete_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    visit.handle().call(Command::DeleteChannel(visit.channel()?.id)).await??;
+    Ok(PageResponse::Redirect(Page::Integrations(visit.project()?.uuid), FlashMessage::from_code("integration-deleted")))
+}

@@ -1,0 +1,41 @@
+//! Removing a check: a page that asks, and the deed.
+
+use askama::Template;
+
+use super::CheckHeader;
+use super::actions::execute;
+use crate::domain::formatting::format_count;
+use crate::engine::command::Command;
+use crate::web::layout::Layout;
+use crate::web::page_error::PageError;
+use crate::web::page_handler::{HtmlPage, PageResponse};
+use crate::web::page_messages::FlashMessage;
+use crate::web::page_request::PageRequest;
+use crate::web::page_routes::Page;
+
+#[derive(Template)]
+#[template(path = "remove.html", config = "src/web/askama.toml")]
+struct DeleteCheckPage {
+    frame: Layout,
+    top: CheckHeader,
+    pings: String,
+    path: String,
+}
+
+/// The page.
+pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let check = visit.check()?;
+    let page = DeleteCheckPage {
+        frame: visit.layout("Delete a check"),
+        top: CheckHeader::new(visit)?,
+        pings: format_count(usize::try_from(check.state.n_pings).unwrap_or(usize::MAX), "ping"),
+        path: visit.page_url_with_return(&Page::RemoveCheck(check.uuid)),
+    };
+    Ok(HtmlPage::from_template(&page).into())
+}
+
+/// Removes it.
+pub(crate) async fn delete_check(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    execute(visit, Command::DeleteCheck(visit.check()?.id)).await?;
+    Ok(PageResponse::Redirect(Page::Checks(visit.project()?.uuid), FlashMessage::from_code("deleted")))
+}

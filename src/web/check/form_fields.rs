@@ -1,0 +1,431 @@
+//! What the form of a check holds: made from settings, read from what a browser sends, and turned into an edit by the rules of the API.
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::check::CheckSettings;
+use crate::domain::check_edit::{ChannelSelection, CheckEdit};
+use crate::domain::schedule::{Schedule, ScheduleKind};
+use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds, Slug, Tags, TextError};
+use crate::domain::timezone::Timezone;
+use crate::web::page_request::Query;
+
+/// The name in forms of the field for a check that it depends on; it stands there several times.
+pub(crate) const PARENT_FIELD: &str = "parent";
+
+/// What a check is expected by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ExpectationKind {
+    /// A ping every so often.
+    Period,
+    /// Pings at the moments of a cron expression.
+    Cron,
+    /// Pings at the moments of OnCalendar expressions.
+    OnCalendar,
+}
+
+/// Units of lengths of time: name in forms, name for people, seconds.
+pub(crate) const DURATION_UNITS: [(&str, &str, u64); 4] = [("d", "days", 86_400), ("h", "hours", 3_600), ("min", "min", 60), ("s", "s", 1)];
+
+/// A length of time as it is typed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DurationInput {
+    /// How many.
+    pub(crate) number: String,
+    /// Of which unit: the name in forms.
+    pub(crate) unit: String,
+}
+
+/// The fields, as text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields of `Settings`")]
+pub(crate) struct CheckFormFields {
+    pub(crate) name: String,
+    pub(crate) slug: String,
+    pub(crate) tags: String,
+    pub(crate) desc: String,
+    pub(crate) expects: ExpectationKind,
+    pub(crate) period: DurationInput,
+    pub(crate) cron: String,
+    pub(crate) oncalendar: String,
+    pub(crate) tz: String,
+    pub(crate) grace: DurationInput,
+    /// The UUIDs of its channels.
+    pub(crate) channels: Vec<String>,
+    pub(crate) manual_resume: bool,
+    pub(crate) post_only: bool,
+    pub(crate) start_kw: String,
+    pub(crate) success_kw: String,
+    pub(crate) failure_kw: String,
+    pub(crate) filter_subject: bool,
+    pub(crate) filter_body: bool,
+    pub(crate) filter_http_body: bool,
+    pub(crate) default_fail: bool,
+    pub(crate) after: String,
+    /// What the checks are called that it depends on.
+    pub(crate) parents: Vec<String>,
+}
+
+/// What is wrong with a field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CheckFormError {
+    /// Its name in the form.
+    pub(crate) field: &'static str,
+    /// What people call it.
+    pub(crate) label: &'static str,
+    /// What is wrong and what could stand there.
+    pub(crate) text: String,
+}
+
+impl ExpectationKind {
+    /// Its name in the form.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Period => "period",
+            Self::Cron => "cron",
+            Self::OnCalendar => "oncalendar",
+        }
+    }
+
+    fn parse(name: &str) -> Self {
+        match name {
+            "cron" => Self::Cron,
+            "oncalendar" => Self::OnCalendar,
+            _ => Self::Period,
+        }
+    }
+}
+
+impl DurationInput {
+    /// In the largest unit that divides it.
+    fn from_seconds(seconds: i64) -> Self {
+        let seconds = seconds.unsigned_abs();
+        let (unit, size) =
+            DURATION_UNITS.iter().find(|(.., size)| seconds.is_multiple_of(*size)).map_or(("s", 1), |(unit, _, size)| (*unit, *size));
+        Self { number: (seconds / size).to_string(), unit: unit.into() }
+    }
+
+    fn from_query(query: &Query, number: &str, unit: &str) -> Self {
+        Self { number: query.get(number).trim().into(), unit: query.get(unit).into() }
+    }
+
+    /// What was typed, as seconds; or what is wrong with it.
+    pub(crate) fn parse_seconds(&self) -> Result<Seconds, String> {
+        let (.., size) = DURATION_UNITS.iter().find(|(unit, ..)| *unit == self.unit).ok_or("Choose a unit.")?;
+        let number: u64 = self.number.parse().map_err(|_| "Give a whole number.")?;
+        let seconds = i64::try_from(number.saturating_mul(*size)).unwrap_or(i64::MAX);
+        Seconds::parse(seconds).map_err(|_| "Between 1 minute and 365 days.".into())
+    }
+}
+
+impl CheckFormFields {
+    /// Those of a check with these settings; its channels by their UUIDs, its parents by what they are called.
+    pub(crate) fn from_settings(settings: &CheckSettings, channels: Vec<String>, parents: Vec<String>) -> Self {
+        let text = |kind: ScheduleKind| {
+            let schedule = settings.schedule.as_ref().filter(|schedule| schedule.kind() == kind);
+            schedule.map_or_else(String::new, |schedule| schedule.text().to_owned())
+        };
+        Self {
+            name: settings.name.as_str().into(),
+            slug: settings.slug.as_str().into(),
+            tags: settings.tags.as_str().into(),
+            desc: settings.desc.as_str().into(),
+            expects: match settings.schedule.as_ref().map(|schedule| schedule.kind()) {
+                None => ExpectationKind::Period,
+                Some(ScheduleKind::Cron) => ExpectationKind::Cron,
+                Some(ScheduleKind::OnCalendar) => ExpectationKind::OnCalendar,
+            },
+            period: DurationInput::from_seconds(settings.timeout.get()),
+            cron: text(ScheduleKind::Cron),
+            oncalendar: text(ScheduleKind::OnCalendar),
+            tz: settings.tz.name().into(),
+            grace: DurationInput::from_seconds(settings.grace.get()),
+            channels,
+            manual_resume: settings.manual_resume,
+            post_only: settings.post_only,
+            start_kw: settings.start_kw.as_str().into(),
+            success_kw: settings.success_kw.as_str().into(),
+            failure_kw: settings.failure_kw.as_str().into(),
+            filter_subject: settings.filters.subject,
+            filter_body: settings.filters.body,
+            filter_http_body: settings.filters.http_body,
+            default_fail: settings.filters.default_fail,
+            after: settings.failure_threshold.get().to_string(),
+            parents,
+        }
+    }
+
+    /// Those that a form sends. Browsers end lines with CR LF, and what a box does not say is no.
+    pub(crate) fn from_query(query: &Query) -> Self {
+        let text = |name: &str| query.get(name).replace("\r\n", "\n");
+        Self {
+            name: text("name"),
+            slug: text("slug").trim().into(),
+            tags: text("tags"),
+            desc: text("desc"),
+            expects: ExpectationKind::parse(query.get("expects")),
+            period: DurationInput::from_query(query, "period", "period_unit"),
+            cron: text("cron"),
+            oncalendar: text("oncalendar"),
+            tz: text("tz").trim().into(),
+            grace: DurationInput::from_query(query, "grace", "grace_unit"),
+            channels: query.get_all("channel").map(str::to_owned).collect(),
+            manual_resume: query.has("manual_resume"),
+            post_only: query.has("post_only"),
+            start_kw: text("start_kw"),
+            success_kw: text("success_kw"),
+            failure_kw: text("failure_kw"),
+            filter_subject: query.has("filter_subject"),
+            filter_body: query.has("filter_body"),
+            filter_http_body: query.has("filter_http_body"),
+            default_fail: query.has("default_fail"),
+            after: text("after").trim().into(),
+            parents: query.get_all(PARENT_FIELD).map(str::trim).filter(|typed| !typed.is_empty()).map(str::to_owned).collect(),
+        }
+    }
+
+    /// What tells these fields from all others, to notice that a check was changed while somebody edited it.
+    pub(crate) fn digest(&self) -> String {
+        let digest = Sha256::digest(format!("{self:?}"));
+        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The edit that they ask for, and after how many failures somebody is told; or what is wrong with them. What is stored over a limit of
+    /// today may be saved again as it is.
+    pub(crate) fn to_edit(&self, stored: &CheckSettings) -> Result<(CheckEdit, FailureThreshold), Vec<CheckFormError>> {
+        let mut wrong = Vec::new();
+        let kept = |text: &str, stored: &str| text == stored.replace("\r\n", "\n");
+        let name = match &stored.name {
+            stored if kept(&self.name, stored.as_str()) => Some(stored.clone()),
+            _ => collect_error(&mut wrong, "name", "Name", Name::parse(&self.name).map_err(|_| "At most 100 characters.")),
+        };
+        let slug = match &stored.slug {
+            stored if kept(&self.slug, stored.as_str()) => Some(stored.clone()),
+            _ => collect_error(&mut wrong, "slug", "Slug", Slug::parse(&self.slug).map_err(slug_error)),
+        };
+        let tags = match &stored.tags {
+            stored if kept(&self.tags, stored.as_str()) => Some(stored.clone()),
+            _ => {
+                collect_error(&mut wrong, "tags", "Tags", Tags::parse(&self.tags).map_err(|_| "At most 64 tags and 500 characters in all."))
+            }
+        };
+        let desc = match &stored.desc {
+            stored if kept(&self.desc, stored.as_str()) => Some(stored.clone()),
+            _ => collect_error(&mut wrong, "desc", "Description", Description::parse(&self.desc).map_err(|_| "At most 16,384 characters.")),
+        };
+        let (timeout, schedule) = self.parse_schedule(&mut wrong);
+        let tz = collect_error(&mut wrong, "tz", "Time zone", Timezone::parse(&self.tz).map_err(|error| to_sentence(&error.to_string())));
+        let grace = collect_error(&mut wrong, "grace", "Grace", self.grace.parse_seconds());
+        let mut keywords = |field, label, text: &str, stored: &Keywords| match stored {
+            stored if kept(text, stored.as_str()) => Some(stored.clone()),
+            _ => collect_error(&mut wrong, field, label, Keywords::parse(text).map_err(|_| "At most 200 characters.")),
+        };
+        let start_kw = keywords("start_kw", "Words that mean a start", &self.start_kw, &stored.start_kw);
+        let success_kw = keywords("success_kw", "Words that mean success", &self.success_kw, &stored.success_kw);
+        let failure_kw = keywords("failure_kw", "Words that mean failure", &self.failure_kw, &stored.failure_kw);
+        let after = self.after.parse().map_err(|_| "Give a whole number.".to_owned());
+        let after = after.and_then(|after| FailureThreshold::parse(after).map_err(to_sentence));
+        let after = collect_error(&mut wrong, "after", "Failures in a row", after);
+        let channels = self.channels.iter().map(|uuid| uuid.as_str().into()).collect();
+        let edit = CheckEdit {
+            name,
+            slug,
+            tags,
+            desc,
+            timeout,
+            grace,
+            schedule,
+            tz,
+            manual_resume: Some(self.manual_resume),
+            post_only: Some(self.post_only),
+            start_kw,
+            success_kw,
+            failure_kw,
+            subject: None,
+            subject_fail: None,
+            filter_subject: Some(self.filter_subject),
+            filter_body: Some(self.filter_body),
+            filter_http_body: Some(self.filter_http_body),
+            filter_default_fail: Some(self.default_fail),
+            channels: Some(ChannelSelection::Listed(channels)),
+        };
+        after.filter(|_| wrong.is_empty()).map(|after| (edit, after)).ok_or(wrong)
+    }
+
+    /// The part of the edit that says when the check is expected; or the first thing that is wrong with it.
+    pub(crate) fn to_schedule_edit(&self) -> Result<CheckEdit, String> {
+        let mut wrong = Vec::new();
+        let (timeout, schedule) = self.parse_schedule(&mut wrong);
+        let tz = Timezone::parse(&self.tz);
+        match wrong.pop() {
+            Some(wrong) => Err(wrong.text),
+            None if self.expects == ExpectationKind::Period => Ok(CheckEdit { timeout, ..CheckEdit::default() }),
+            None => Ok(CheckEdit { schedule, tz: Some(tz.map_err(|error| to_sentence(&error.to_string()))?), ..CheckEdit::default() }),
+        }
+    }
+
+    fn parse_schedule(&self, wrong: &mut Vec<CheckFormError>) -> (Option<Seconds>, Option<Arc<Schedule>>) {
+        let (field, label, text, kind, other) = match self.expects {
+            ExpectationKind::Period => return (collect_error(wrong, "period", "Period", self.period.parse_seconds()), None),
+            ExpectationKind::Cron => {
+                ("cron", "Cron", &self.cron, ScheduleKind::Cron, "This is no cron expression; choose OnCalendar for it.")
+            }
+            ExpectationKind::OnCalendar => {
+                ("oncalendar", "OnCalendar", &self.oncalendar, ScheduleKind::OnCalendar, "This is a cron expression; choose Cron for it.")
+            }
+        };
+        let schedule = match Schedule::parse(text) {
+            _ if text.trim().is_empty() => Err("Give an expression.".to_owned()),
+            Ok(schedule) if schedule.kind() != kind => Err(other.to_owned()),
+            Ok(schedule) => Ok(Arc::new(schedule)),
+            Err(error) => Err(to_sentence(&error.to_string())),
+        };
+        (None, collect_error(wrong, field, label, schedule))
+    }
+}
+
+/// What a field was read as; what is wrong with it is noted.
+fn collect_error<T>(
+    wrong: &mut Vec<CheckFormError>,
+    field: &'static str,
+    label: &'static str,
+    read: Result<T, impl Into<String>>,
+) -> Option<T> {
+    read.map_err(|text| wrong.push(CheckFormError { field, label, text: text.into() })).ok()
+}
+
+fn slug_error(error: TextError) -> &'static str {
+    match error {
+        TextError::TooLong => "At most 100 characters.",
+        TextError::InvalidCharacter => "Only a to z, 0 to 9, hyphens and underscores.",
+    }
+}
+
+/// A text with a capital and a full stop.
+fn to_sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn query(pairs: &[(&str, &str)]) -> Query {
+        Query(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    const GOOD: [(&str, &str); 11] = [
+        ("name", "Nightly backup"),
+        ("slug", "nightly-backup"),
+        ("tags", "nas prod"),
+        ("desc", "line\r\nline"),
+        ("expects", "cron"),
+        ("cron", "30 3 * * *"),
+        ("tz", "Europe/Riga"),
+        ("grace", "15"),
+        ("grace_unit", "min"),
+        ("after", "1"),
+        ("period_unit", "d"),
+    ];
+
+    #[test]
+    fn a_form_becomes_an_edit() {
+        let (edit, after) = CheckFormFields::from_query(&query(&GOOD)).to_edit(&CheckSettings::default()).unwrap();
+        let settings = edit.apply_to(&CheckSettings::default(), None);
+        assert_eq!(
+            (settings.name.as_str(), settings.slug.as_str(), settings.desc.as_str()),
+            ("Nightly backup", "nightly-backup", "line\nline")
+        );
+        assert_eq!(
+            (settings.describe_schedule().as_str(), settings.tz.name(), settings.grace.get()),
+            ("every day at 03:30", "Europe/Riga", 900)
+        );
+        assert_eq!((settings.manual_resume, settings.timeout, after), (false, Seconds::DAY, FailureThreshold::ONE));
+    }
+
+    #[test]
+    fn each_field_says_what_is_wrong_with_it() {
+        let long = "x".repeat(201);
+        for (field, value, text) in [
+            ("name", long.as_str(), "At most 100 characters."),
+            ("slug", "Nightly", "Only a to z, 0 to 9, hyphens and underscores."),
+            ("slug", &long, "At most 100 characters."),
+            ("tags", &"x".repeat(501), "At most 64 tags and 500 characters in all."),
+            ("desc", &"x".repeat(16_385), "At most 16,384 characters."),
+            ("cron", "", "Give an expression."),
+            ("cron", "daily", "This is no cron expression; choose OnCalendar for it."),
+            ("tz", "europe/riga", "Not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC."),
+            ("grace", "0", "Between 1 minute and 365 days."),
+            ("grace", "525601", "Between 1 minute and 365 days."),
+            ("grace", "99999999999999999999", "Give a whole number."),
+            ("grace", "1.5", "Give a whole number."),
+            ("start_kw", &long, "At most 200 characters."),
+            ("success_kw", &long, "At most 200 characters."),
+            ("failure_kw", &long, "At most 200 characters."),
+            ("after", "0", "Give a number of failures from 1 to 100."),
+            ("after", "many", "Give a whole number."),
+        ] {
+            let mut pairs: Vec<_> = GOOD.iter().copied().filter(|(name, _)| *name != field).collect();
+            pairs.push((field, value));
+            let wrong = CheckFormFields::from_query(&query(&pairs)).to_edit(&CheckSettings::default()).unwrap_err();
+            let told: Vec<_> = wrong.iter().map(|wrong| (wrong.field, wrong.text.as_str())).collect();
+            assert_eq!(told, [(field, text)]);
+        }
+        let all_wrong =
+            CheckFormFields::from_query(&query(&[("slug", "É"), ("expects", "period")])).to_edit(&CheckSettings::default()).unwrap_err();
+        let fields: Vec<_> = all_wrong.iter().map(|wrong| wrong.field).collect();
+        assert_eq!(fields, ["slug", "period", "tz", "grace", "after"]);
+        let bad = CheckFormFields::from_query(&query(&[("expects", "oncalendar"), ("oncalendar", "30 3 * * *")]))
+            .to_edit(&CheckSettings::default())
+            .unwrap_err();
+        assert_eq!(bad[0].text, "This is a cron expression; choose Cron for it.");
+    }
+
+    #[test]
+    fn what_is_stored_over_a_limit_may_be_saved_again() {
+        let stored = CheckSettings {
+            tags: Tags::from_stored(&"x".repeat(600)),
+            desc: Description::from_stored(&"y\r\n".repeat(9_000)),
+            ..CheckSettings::default()
+        };
+        let mut fields = CheckFormFields::from_settings(&stored, Vec::new(), Vec::new());
+        fields.desc = fields.desc.replace("\r\n", "\n");
+        let (edit, _) = fields.to_edit(&stored).unwrap();
+        assert_eq!(edit.apply_to(&stored, None), stored);
+        fields.tags.push('x');
+        assert_eq!(fields.to_edit(&stored).unwrap_err()[0].field, "tags");
+    }
+
+    proptest! {
+        /// What a form is filled with is what it is read as, and saving it changes nothing.
+        #[test]
+        fn saving_a_form_as_it_came_changes_nothing(
+            name in "[a-z <>\"&é]{0,20}", tags in "[a-z ]{0,20}", desc in "([a-z]{0,5}\n){0,3}", timeout in 60_i64..=31_536_000,
+            grace in 60_i64..=31_536_000, schedule in prop::sample::select(vec!["", "30 3 * * *", "Mon 10:00\nTue 11:00"]), flags in any::<[bool; 6]>(),
+        ) {
+            let settings = CheckSettings {
+                name: Name::parse(&name).unwrap(),
+                tags: Tags::parse(&tags).unwrap(),
+                desc: Description::parse(&desc).unwrap(),
+                timeout: Seconds::parse(timeout).unwrap(),
+                grace: Seconds::parse(grace).unwrap(),
+                schedule: Schedule::parse(schedule).ok().map(Arc::new),
+                manual_resume: flags[0],
+                post_only: flags[1],
+                filters: crate::domain::check::KeywordFilters { subject: flags[2], body: flags[3], http_body: flags[4], default_fail: flags[5] },
+                ..CheckSettings::default()
+            };
+            let fields = CheckFormFields::from_settings(&settings, Vec::new(), Vec::new());
+            let (edit, after) = fields.to_edit(&settings).unwrap();
+            prop_assert_eq!(edit.apply_to(&settings, None), settings.clone());
+            prop_assert_eq!(after, settings.failure_threshold);
+            prop_assert_eq!(fields.digest(), CheckFormFields::from_settings(&settings, Vec::new(), Vec::new()).digest());
+            let other = CheckSettings { manual_resume: !settings.manual_resume, ..settings };
+            prop_assert_ne!(fields.digest(), CheckFormFields::from_settings(&other, Vec::new(), Vec::new()).digest());
+        }
+    }
+}

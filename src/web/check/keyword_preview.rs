@@ -1,0 +1,89 @@
+//! What the words of a check would have made of its last pings, shown while they are typed.
+
+use super::form_fields::CheckFormFields;
+use crate::domain::check::{Check, CheckSettings};
+use crate::domain::check_edit::CheckEdit;
+use crate::domain::formatting::format_count;
+use crate::domain::ids::parse_path_uuid;
+use crate::domain::ping::{Ping, PingKind, PingMeaning, PingMethod, PingScheme};
+use crate::domain::text::Keywords;
+use crate::engine::apply::KEYWORD_SEARCH_BYTES;
+use crate::mail::SearchableMail;
+use crate::web::page_error::PageError;
+use crate::web::page_request::PageRequest;
+use crate::web::page_routes::Need;
+
+/// Pings that the words are tried on.
+const MAX_PINGS_TRIED: usize = 10;
+/// Pings among which they are looked for.
+const MAX_PINGS_READ: u64 = 50;
+/// Kinds as they are counted, and what people call them.
+const COUNTED_KINDS: [(PingKind, &str); 4] =
+    [(PingKind::Success, "success"), (PingKind::Fail, "failure"), (PingKind::Start, "start"), (PingKind::Ignored, "ignored")];
+
+/// The check whose form this is, if the viewer may change it: that of the page, or the one that the form names.
+pub(super) fn edited_check(visit: &PageRequest) -> Option<Check> {
+    if let Ok(check) = visit.check() {
+        return Some(check.clone());
+    }
+    let check =
+        parse_path_uuid(visit.query.get("check")).and_then(|uuid| visit.handle().with_state(|state| state.check_by_uuid(uuid).cloned()))?;
+    visit.viewer.is_allowed(Need::Write, Some(check.project)).then_some(check)
+}
+
+/// What the words that were typed would have made of the last pings of a check, in a sentence; empty: no words are searched for.
+pub(super) fn keyword_summary(visit: &PageRequest, check: &Check, fields: &CheckFormFields) -> Result<String, PageError> {
+    let Some(settings) = keyword_settings(fields) else { return Ok(String::new()) };
+    let filters = settings.filters;
+    if !(filters.http_body || filters.subject || filters.body) {
+        let has_words = [&settings.start_kw, &settings.success_kw, &settings.failure_kw].iter().any(|words| !words.as_str().is_empty());
+        return Ok(if has_words {
+            "These words are searched for in nothing: tick below what is to be searched.".into()
+        } else {
+            String::new()
+        });
+    }
+    let is_searched =
+        |ping: &&Ping| if ping.origin.scheme == PingScheme::Email { filters.subject || filters.body } else { filters.http_body };
+    let pings = visit.handle().newest_pings(check, MAX_PINGS_READ)?;
+    let mut kinds = Vec::new();
+    for ping in pings.iter().filter(is_searched).take(MAX_PINGS_TRIED) {
+        kinds.push(classify_ping(&settings, ping, &visit.handle().body(check, ping.n)?.unwrap_or_default()).kind());
+    }
+    if kinds.is_empty() {
+        return Ok("No ping has come yet on which these words could be tried.".into());
+    }
+    let number = |kind| kinds.iter().filter(|own| **own == kind).count();
+    let counted = COUNTED_KINDS.iter().map(|(kind, word)| (number(*kind), word)).filter(|(number, _)| *number > 0);
+    let counted: Vec<_> = counted.map(|(number, word)| format!("{number} {word}")).collect();
+    Ok(format!("Of the last {} that they are searched for in: {}.", format_count(kinds.len(), "ping"), counted.join(", ")))
+}
+
+/// Settings with what was typed, as far as it says what pings mean; `None`: the words are too long.
+fn keyword_settings(fields: &CheckFormFields) -> Option<CheckSettings> {
+    let words = |text: &str| Keywords::parse(text).ok();
+    let edit = CheckEdit {
+        post_only: Some(fields.post_only),
+        start_kw: Some(words(&fields.start_kw)?),
+        success_kw: Some(words(&fields.success_kw)?),
+        failure_kw: Some(words(&fields.failure_kw)?),
+        filter_subject: Some(fields.filter_subject),
+        filter_body: Some(fields.filter_body),
+        filter_http_body: Some(fields.filter_http_body),
+        filter_default_fail: Some(fields.default_fail),
+        ..CheckEdit::default()
+    };
+    Some(edit.apply_to(&CheckSettings::default(), None))
+}
+
+/// What a ping that is searched would have meant.
+fn classify_ping(settings: &CheckSettings, ping: &Ping, body: &[u8]) -> PingMeaning {
+    if ping.origin.scheme == PingScheme::Email {
+        let mail = SearchableMail::parse(body);
+        return settings.classify_mail(&mail.subject, &mail.text);
+    }
+    if settings.post_only && ping.origin.method != PingMethod::Post {
+        return PingMeaning::Ignored;
+    }
+    settings.classify(&String::from_utf8_lossy(body.get(..KEYWORD_SEARCH_BYTES).unwrap_or(body)))
+}

@@ -1,0 +1,156 @@
+//! Who is told of a check, and what has come of it.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::channel::alert_text;
+use crate::channel::transport_reply::shown;
+use crate::domain::alert::{AlertEvent, ChannelHealth, DeliveryRecord, DeliveryResult, OutboxRow};
+use crate::domain::check::Check;
+use crate::domain::formatting::format_count;
+use crate::domain::ids::{ChannelId, DeliveryNumber};
+use crate::domain::project::Channel;
+use crate::engine::state::State;
+use crate::manage::channel::ChannelStatus;
+use crate::web::page_error::PageError;
+use crate::web::page_request::PageRequest;
+use crate::web::page_routes::{Need, Page};
+use crate::web::time_display::DisplayTime;
+
+/// Deliveries that are shown.
+const MAX_SHOWN: usize = 5;
+/// Deliveries, of all checks, among which they are looked for: see [limits](crate::docs::limits).
+const MAX_DELIVERIES_READ: usize = 5_000;
+
+/// A channel of the project.
+pub(super) struct CheckChannelRow {
+    pub(super) uuid: String,
+    pub(super) name: String,
+    pub(super) kind: &'static str,
+    pub(super) is_assigned: bool,
+    /// What is wrong with it.
+    pub(super) trouble: Option<&'static str>,
+}
+
+/// What becomes of something that is to be told.
+pub(super) struct CheckDeliveryRow {
+    /// To whom.
+    pub(super) channel: String,
+    /// What.
+    pub(super) event: &'static str,
+    /// How it looks: a status and a word.
+    pub(super) shape: &'static str,
+    pub(super) outcome: &'static str,
+    pub(super) at: DisplayTime,
+    /// Why it was not delivered, or not yet.
+    pub(super) reason: String,
+}
+
+/// The channels of the project, the assigned ones first.
+pub(super) fn channel_rows(visit: &PageRequest, check: &Check) -> Vec<CheckChannelRow> {
+    let transports = visit.handle().transports();
+    let channels: Vec<(Arc<Channel>, ChannelStatus)> = visit.handle().with_state(|state| {
+        let channels = state.project(check.project).into_iter().flat_map(|project| project.channels.values());
+        channels.map(|channel| (Arc::clone(channel), ChannelStatus::compute(state, channel, transports))).collect()
+    });
+    let told = |(channel, status): &(Arc<Channel>, ChannelStatus)| CheckChannelRow {
+        uuid: channel.uuid.to_string(),
+        name: channel.name.as_str().into(),
+        kind: channel.settings.kind().title,
+        is_assigned: check.settings.channels.contains(&channel.id),
+        trouble: Some(status).filter(|status| !matches!(status, ChannelStatus::Ok | ChannelStatus::Untested)).map(ChannelStatus::name),
+    };
+    let mut told: Vec<_> = channels.iter().map(told).collect();
+    told.sort_by_key(|channel| !channel.is_assigned);
+    told
+}
+
+/// What is being told of the check, and what was told last as far as that is not long ago; the newest first.
+pub(super) fn delivery_rows(visit: &PageRequest, check: &Check) -> Result<Vec<CheckDeliveryRow>, PageError> {
+    let mut waiting: Vec<_> = visit.handle().with_state(|state| {
+        state.outbox.rows_of_check(check.id).map(|row| (Arc::clone(row), state.outbox.is_sending(row.number))).collect()
+    });
+    waiting.sort_unstable_by_key(|(row, _)| Reverse(row.number));
+    let mut sent: Vec<_> = waiting.into_iter().take(MAX_SHOWN).map(|(row, is_sending)| pending_row(visit, &row, is_sending)).collect();
+    let looked_at = Cell::new(0);
+    let is_wanted = |delivery: &DeliveryRecord| {
+        looked_at.set(looked_at.get() + 1);
+        // Beyond that each is taken, so that the search ends.
+        delivery.check == check.id || looked_at.get() > MAX_DELIVERIES_READ
+    };
+    let found = visit.handle().deliveries(DeliveryNumber(u64::MAX), MAX_SHOWN, is_wanted)?;
+    sent.extend(found.into_iter().filter(|delivery| delivery.check == check.id).map(|delivery| finished_row(visit, &delivery)));
+    sent.truncate(MAX_SHOWN);
+    Ok(sent)
+}
+
+/// Something that waits to be sent, or to be sent once more.
+fn pending_row(visit: &PageRequest, row: &OutboxRow, is_sending: bool) -> CheckDeliveryRow {
+    let may_write = visit.is_allowed(Need::Write);
+    visit.handle().with_state(|state| {
+        let health = state.channel(row.channel).map(|channel| &channel.health);
+        let (outcome, reason) = match health {
+            Some(ChannelHealth { disabled: Some((_, reason)), .. }) => ("held back", shown(reason, may_write).to_owned()),
+            _ if is_sending => ("being sent", String::new()),
+            Some(ChannelHealth { failing: Some((_, reason)), .. }) if row.attempts > 0 => {
+                ("not delivered yet", format!("{}; tried {}", shown(reason, may_write), format_count(row.attempts.into(), "time")))
+            }
+            _ => ("waiting", String::new()),
+        };
+        let shape = if reason.is_empty() { "running" } else { "late" };
+        CheckDeliveryRow {
+            channel: channel_title(state, row.channel),
+            event: event_text(row.event),
+            shape,
+            outcome,
+            at: DisplayTime::relative(row.queued, &visit.time_formatter()),
+            reason,
+        }
+    })
+}
+
+fn finished_row(visit: &PageRequest, delivery: &DeliveryRecord) -> CheckDeliveryRow {
+    let (shape, outcome) = match delivery.result {
+        DeliveryResult::Delivered => ("up", "delivered"),
+        DeliveryResult::Failed => ("down", "not delivered"),
+        DeliveryResult::Superseded => ("paused", "not true any more"),
+        DeliveryResult::Skipped => ("paused", "left out"),
+    };
+    CheckDeliveryRow {
+        channel: visit.handle().with_state(|state| channel_title(state, delivery.channel)),
+        event: event_text(delivery.event),
+        shape,
+        outcome,
+        at: DisplayTime::relative(delivery.finished, &visit.time_formatter()),
+        reason: shown(&delivery.reason, visit.is_allowed(Need::Write)).to_owned(),
+    }
+}
+
+/// What a channel is called.
+fn channel_title(state: &State, channel: ChannelId) -> String {
+    let name = state.channel(channel).map(|channel| match channel.name.as_str() {
+        "" => channel.settings.kind().title.to_owned(),
+        name => name.to_owned(),
+    });
+    name.unwrap_or_else(|| "a deleted integration".into())
+}
+
+fn event_text(event: AlertEvent) -> &'static str {
+    match event {
+        AlertEvent::Down => "went down",
+        AlertEvent::Up => "is up again",
+        AlertEvent::Closed => "incident closed",
+        AlertEvent::StillDown => "is still down",
+        AlertEvent::Test => "test",
+        AlertEvent::Notice => "notice",
+    }
+}
+
+/// Names and pages of what the check depends on.
+pub(super) fn parent_links(visit: &PageRequest, check: &Check) -> Vec<(String, String)> {
+    visit.handle().with_state(|state| {
+        let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id));
+        parents.map(|parent| (alert_text::check_display_name(&parent.settings), visit.page_url(&Page::Check(parent.uuid)))).collect()
+    })
+}

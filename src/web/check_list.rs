@@ -1,0 +1,333 @@
+//! The list of checks of a project.
+
+mod bulk;
+mod list_return;
+mod query;
+mod row;
+
+use std::collections::{BTreeMap, HashSet};
+
+use askama::Template;
+
+use super::layout::Layout;
+use super::live_updates::LiveSubscription;
+use super::page_error::PageError;
+use super::page_handler::{HtmlPage, PageResponse};
+use super::page_messages::Banner;
+use super::page_request::PageRequest;
+use super::page_routes::{Need, Page};
+use crate::domain::formatting::format_count;
+use crate::domain::ids::ChannelId;
+use crate::domain::project::{Channel, KeySecret, PingKey};
+use crate::domain::text::Slug;
+use crate::domain::user::preferences::{ListPreferences, SortOrder};
+use crate::wire::route::creating_ping_url;
+use bulk::BulkFormInput;
+pub(super) use bulk::apply_bulk_action;
+pub(super) use list_return::ListReturn;
+pub(super) use query::DisplayStatus;
+use query::{By, CheckListFilter, CheckListItem, CheckListQuery, sort_page};
+use row::CheckListRow;
+pub(super) use row::{Next, last_run_duration};
+
+/// Tags in the menu. Whoever has more finds the others by searching.
+const MAX_TAGS_IN_MENU: usize = 200;
+/// The slug of the check that whoever has none is shown how to make.
+const EXAMPLE_SLUG: &str = "my-first-check";
+
+#[derive(Template)]
+#[template(path = "checks.html", config = "src/web/askama.toml")]
+struct CheckListPage {
+    frame: Layout,
+    list: CheckList,
+    live: Option<LiveSubscription>,
+}
+
+/// The tiles and the rows alone, for the script that searches without loading the page anew.
+#[derive(Template)]
+#[template(path = "_list.html", config = "src/web/askama.toml")]
+struct CheckListFragment {
+    list: CheckList,
+}
+
+/// What the templates show.
+struct CheckList {
+    wanted: CheckListQuery,
+    here: String,
+    tiles: Vec<StatusTile>,
+    tags: Vec<TagOption>,
+    rows: Vec<CheckListRow>,
+    /// The checks of the project, and those of them that are in the list.
+    all: usize,
+    found: usize,
+    /// The URL that makes a first check; `None`: there are some, or the viewer may make none.
+    first: Option<String>,
+    /// Where ping keys are made.
+    keys: String,
+    /// The form for a new check, for who may make one.
+    add: Option<String>,
+    /// What the URLs of pings by UUID begin with.
+    ping: String,
+    /// Where what is done to many is sent, for who may.
+    bulk: Option<String>,
+    /// Where it is told how lists are to be shown from now on, for who has an account.
+    account: Option<String>,
+    /// The channels of the project, by UUID and name.
+    channels: Vec<(String, String)>,
+    /// What was ticked and typed below the list, where that was not enough to act on.
+    given: Option<BulkFormInput>,
+}
+
+/// A status with the number of checks in it. It is a link that takes it into the filter, or out of it.
+struct StatusTile {
+    shown: DisplayStatus,
+    count: usize,
+    is_on: bool,
+    link: String,
+}
+
+/// A tag in the menu.
+struct TagOption {
+    tag: String,
+    worst: DisplayStatus,
+    is_on: bool,
+}
+
+/// What one look at all checks of the project gives.
+#[derive(Default)]
+struct ListScan {
+    all: usize,
+    without_channels: usize,
+    counts: BTreeMap<DisplayStatus, usize>,
+    tags: BTreeMap<String, DisplayStatus>,
+    items: Vec<CheckListItem>,
+}
+
+/// The page, or its rows alone.
+pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
+    let wanted = CheckListQuery::parse(&visit.query.0, visit.viewer.list_preferences);
+    Ok(render_list(visit, wanted, bulk::result_banner(&visit.query), None)?.into())
+}
+
+/// The list that is wanted, below this note.
+fn render_list(
+    visit: &PageRequest,
+    wanted: CheckListQuery,
+    note: Option<Banner>,
+    given: Option<BulkFormInput>,
+) -> Result<HtmlPage, PageError> {
+    let (project, live) = (visit.project()?.id, visit.live_subscription());
+    let channels: HashSet<ChannelId> =
+        visit.handle().with_state(|state| state.project(project).into_iter().flat_map(|found| found.channels.keys().copied()).collect());
+    let seen = scan_checks(visit, &wanted, &channels)?;
+    let frame = visit.layout("Checks").with_check_counts(seen.status_count(DisplayStatus::Late), seen.status_count(DisplayStatus::Down));
+    let frame = frame.with_banner(note).with_banner(no_alerts_banner(visit, &seen, &wanted, channels.is_empty()));
+    let list = CheckList { given, ..CheckList::of(visit, wanted, seen, &channels)? };
+    let shows_key = list.first.is_some();
+    let html = match &*visit.fragment {
+        "list" => HtmlPage::from_template(&CheckListFragment { list }),
+        _ => HtmlPage::from_template(&CheckListPage { frame, list, live }),
+    };
+    Ok(if shows_key { html.without_caching() } else { html })
+}
+
+/// Looks at every check once, and remembers little of those that are in the list.
+fn scan_checks(visit: &PageRequest, wanted: &CheckListQuery, channels: &HashSet<ChannelId>) -> Result<ListScan, PageError> {
+    let (mut seen, filter) = (ListScan::default(), CheckListFilter::new(wanted));
+    visit.handle().for_each_check(visit.project()?.id, |check| {
+        let (settings, state) = (&check.settings, &check.state);
+        let (status, runs) = (state.visible_status(settings, visit.now), state.run.is_some());
+        let (shown, is_untold) =
+            (DisplayStatus::from_status(status, runs), !settings.channels.iter().any(|channel| channels.contains(channel)));
+        seen.all += 1;
+        seen.without_channels += usize::from(is_untold);
+        for counted in DisplayStatus::ALL.into_iter().filter(|shown| shown.includes(status, runs)) {
+            *seen.counts.entry(counted).or_default() += 1;
+        }
+        for tag in settings.tags.iter() {
+            if let Some(worst) = seen.tags.get_mut(tag) {
+                *worst = shown.min(*worst);
+            } else if seen.tags.len() < MAX_TAGS_IN_MENU {
+                seen.tags.insert(tag.to_owned(), shown);
+            }
+        }
+        if filter.matches(&check, status, is_untold) {
+            let (last, next) = (state.last_ping, state.next_ping());
+            seen.items.push(CheckListItem { id: check.id, settings: check.settings, status: shown, last, next });
+        }
+    });
+    Ok(seen)
+}
+
+impl ListScan {
+    fn status_count(&self, shown: DisplayStatus) -> usize {
+        self.counts.get(&shown).copied().unwrap_or_default()
+    }
+}
+
+/// Says that checks tell nobody.
+fn no_alerts_banner(visit: &PageRequest, seen: &ListScan, wanted: &CheckListQuery, nobody: bool) -> Option<Banner> {
+    if seen.without_channels == 0 || wanted.without_channels {
+        return None;
+    }
+    if nobody {
+        let text = "No alerts are sent. Without an integration overdue shows what is down, but notifies nobody.";
+        let link = visit.project().ok().map(|project| visit.page_url(&Page::Integrations(project.uuid)));
+        let note = Banner::warning(text);
+        return Some(match link {
+            Some(link) if visit.is_allowed(Need::Write) => note.with_link("Add one", link),
+            _ => note,
+        });
+    }
+    let verb = if seen.without_channels == 1 { "tells" } else { "tell" };
+    let text = format!("{} {verb} nobody when down.", format_count(seen.without_channels, "check"));
+    let link = format!("{}{}", visit.page_url(&visit.page), wanted.with_change(|wanted| wanted.without_channels = true).to_query_string());
+    Some(Banner::info(text).with_link("Show them", link))
+}
+
+fn channel_names(visit: &PageRequest) -> Result<Vec<(String, String)>, PageError> {
+    let project = visit.project()?.id;
+    visit.handle().with_state(|state| {
+        let name = |channel: &Channel| match channel.name.as_str() {
+            "" => channel.settings.kind().title.to_owned(),
+            name => name.to_owned(),
+        };
+        let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
+        Ok(channels.map(|channel| (channel.uuid.to_string(), name(channel))).collect())
+    })
+}
+
+impl CheckList {
+    fn of(visit: &PageRequest, wanted: CheckListQuery, seen: ListScan, channels: &HashSet<ChannelId>) -> Result<Self, PageError> {
+        let (here, project) = (visit.page_url(&visit.page), visit.project()?);
+        let tiles = DisplayStatus::ALL.into_iter().map(|shown| StatusTile::of(shown, &seen, &wanted, &here)).collect();
+        let tags = seen.tags.iter().map(|(tag, worst)| TagOption { tag: tag.clone(), worst: *worst, is_on: wanted.tags.contains(tag) });
+        let (tags, all, found) = (tags.collect(), seen.all, seen.items.len());
+        let first = if all == 0 { example_ping_url(visit)? } else { None };
+        let times = visit.time_formatter();
+        // Whoever has deleted the last rows of a list is shown those before them.
+        let wanted = CheckListQuery { page: wanted.page.min(found.div_ceil(wanted.page_size).max(1)), ..wanted };
+        let (shown, back) = (sort_page(seen.items, &wanted), ListReturn::from_query(&wanted));
+        let mut rows = Vec::with_capacity(shown.len());
+        for id in shown {
+            // One that is gone meanwhile is left out. The lock is held for one check at a time.
+            let Some(check) = visit.handle().with_state(|state| state.check(id).cloned()) else { continue };
+            // Where there is no channel, that stands above all rows.
+            let is_untold = !channels.is_empty() && !check.settings.channels.iter().any(|channel| channels.contains(channel));
+            rows.push(CheckListRow::of(&check, back.url_with_return(&visit.page_url(&Page::Check(check.uuid))), is_untold, &times));
+        }
+        let keys = visit.page_url(&Page::Settings(project.uuid));
+        let bulk = visit.is_allowed(Need::Write).then(|| visit.page_url(&Page::Bulk(project.uuid)));
+        let channels = channel_names(visit)?;
+        let add = visit.is_allowed(Need::Write).then(|| visit.page_url(&Page::AddCheck(project.uuid)));
+        let account = visit.viewer.signed_in.as_ref().map(|_| visit.page_url(&Page::AccountList()));
+        let ping = format!("{}/ping/", visit.base_url().as_str());
+        Ok(Self { wanted, here, tiles, tags, rows, all, found, first, keys, add, bulk, account, channels, ping, given: None })
+    }
+
+    /// The address of the list, where this page stands at another one.
+    fn address(&self) -> Option<String> {
+        self.given.is_some().then(|| self.url_for(&self.wanted))
+    }
+
+    /// The numbers of the rows that are shown: `1–250`.
+    fn span(&self) -> String {
+        let first = (self.wanted.page - 1) * self.wanted.page_size + 1;
+        format!("{first}–{}", first + self.rows.len().max(1) - 1)
+    }
+
+    /// The page before this one, and the one after it.
+    fn earlier(&self) -> Option<String> {
+        (self.wanted.page > 1).then(|| self.url_for(&CheckListQuery { page: self.wanted.page - 1, ..self.wanted.clone() }))
+    }
+
+    fn later(&self) -> Option<String> {
+        let more = self.wanted.page * self.wanted.page_size < self.found;
+        more.then(|| self.url_for(&CheckListQuery { page: self.wanted.page + 1, ..self.wanted.clone() }))
+    }
+
+    /// What was ticked and typed below the list.
+    fn is_ticked(&self, row: &CheckListRow) -> bool {
+        self.given.as_ref().is_some_and(|given| given.selected.contains(&row.id))
+    }
+
+    fn is_all(&self) -> bool {
+        self.given.as_ref().is_some_and(|given| given.is_all)
+    }
+
+    fn tag(&self) -> &str {
+        self.given.as_ref().map_or("", |given| &given.tag)
+    }
+
+    fn is_chosen(&self, channel: &str) -> bool {
+        self.given.as_ref().is_some_and(|given| given.channel == channel)
+    }
+
+    fn url_for(&self, wanted: &CheckListQuery) -> String {
+        format!("{}{}", self.here, wanted.to_query_string())
+    }
+
+    /// The URL of the same list sorted by this, or the other way round if it is already.
+    fn sorted(&self, by: By) -> String {
+        let is_reversed = self.wanted.order.by == by && !self.wanted.order.is_reversed;
+        self.full_url_for(&self.wanted.with_change(|wanted| wanted.order = SortOrder { by, is_reversed }))
+    }
+
+    fn full_url_for(&self, wanted: &CheckListQuery) -> String {
+        format!("{}{}", self.here, wanted.to_full_query_string())
+    }
+
+    /// The value of `aria-sort` of a column.
+    fn order(&self, by: By) -> &'static str {
+        match (self.wanted.order.by == by, self.wanted.order.is_reversed) {
+            (false, _) => "none",
+            (true, false) => "ascending",
+            (true, true) => "descending",
+        }
+    }
+
+    /// How many rows a page may have, with links.
+    fn sizes(&self) -> Vec<(usize, bool, String)> {
+        let size =
+            |size| (size, size == self.wanted.page_size, self.full_url_for(&self.wanted.with_change(|wanted| wanted.page_size = size)));
+        ListPreferences::PAGE_SIZES.into_iter().map(size).collect()
+    }
+
+    /// What a form that searches keeps of the filter: everything but the search and the tags.
+    fn kept(&self) -> Vec<(&'static str, String)> {
+        let wanted = self.wanted.with_change(|wanted| {
+            wanted.search.clear();
+            wanted.tags.clear();
+        });
+        wanted.pairs()
+    }
+}
+
+impl StatusTile {
+    fn of(shown: DisplayStatus, seen: &ListScan, wanted: &CheckListQuery, here: &str) -> Self {
+        let is_on = wanted.statuses.contains(&shown);
+        let toggled = wanted.with_change(|wanted| {
+            if !wanted.statuses.remove(&shown) {
+                wanted.statuses.insert(shown);
+            }
+        });
+        Self { shown, count: seen.status_count(shown), is_on, link: format!("{here}{}", toggled.to_query_string()) }
+    }
+}
+
+/// The URL whose first ping makes a check.
+fn example_ping_url(visit: &PageRequest) -> Result<Option<String>, PageError> {
+    if !visit.is_allowed(Need::Write) {
+        return Ok(None);
+    }
+    let project = visit.project()?.id;
+    visit.handle().with_state(|state| {
+        let keys = state.project(project).into_iter().flat_map(|found| found.keys()).filter_map(|id| state.key(id));
+        let ping_key = |secret: &KeySecret| match secret {
+            KeySecret::Ping(key) => Some(PingKey::clone(key)),
+            KeySecret::ReadWrite(_) | KeySecret::ReadOnly(_) | KeySecret::Legacy(_) => None,
+        };
+        let key = keys.filter_map(|key| ping_key(&key.secret)).next();
+        Ok(key.zip(Slug::parse(EXAMPLE_SLUG).ok()).map(|(key, slug)| creating_ping_url(visit.base_url(), key, slug)))
+    })
+}

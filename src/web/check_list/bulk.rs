@@ -1,0 +1,291 @@
+//! What is done to many checks of the list at once.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::query::{CheckListFilter, CheckListQuery};
+use crate::channel::alert_text;
+use crate::domain::check::Check;
+use crate::domain::check_edit::CheckEdit;
+use crate::domain::formatting::format_count;
+use crate::domain::ids::{ChannelId, CheckId, ProjectId};
+use crate::domain::status::Status;
+use crate::domain::text::Tags;
+use crate::engine::command::{Command, CommandError, CommandOutcome};
+use crate::web::form_data::FormData;
+use crate::web::layout::Layout;
+use crate::web::page_error::PageError;
+use crate::web::page_handler::{HtmlPage, PageResponse};
+use crate::web::page_messages::Banner;
+use crate::web::page_request::{PageRequest, Query};
+use crate::web::page_routes::Page;
+use crate::wire::reply::HttpError;
+
+/// Commands that are handed over before their answers are waited for: pings find room between them. See [limits](crate::docs::limits).
+const COMMANDS_PER_BATCH: usize = 500;
+/// Checks that may be named one by one: see [limits](crate::docs::limits).
+const MAX_SELECTED: usize = 1_000;
+/// Names that the page that asks shows.
+const NAMES_SHOWN: usize = 50;
+
+/// What was ticked and typed in the form below the list.
+pub(super) struct BulkFormInput {
+    /// The numbers of checks.
+    pub(super) selected: HashSet<u64>,
+    /// All that match.
+    pub(super) is_all: bool,
+    pub(super) tag: String,
+    /// The UUID of a channel.
+    pub(super) channel: String,
+}
+
+/// What is to be done.
+enum BulkAction {
+    Pause,
+    Resume,
+    AddTag(String),
+    RemoveTag(String),
+    Assign(ChannelId, bool),
+    Delete,
+}
+
+/// What has come of it, in numbers of checks.
+#[derive(Clone, Copy, Default)]
+struct BulkResult {
+    changed: usize,
+    unchanged: usize,
+    deleted: usize,
+    refused: usize,
+}
+
+#[derive(Template)]
+#[template(path = "bulk_delete.html", config = "src/web/askama.toml")]
+struct BulkDeletePage {
+    frame: Layout,
+    path: String,
+    list: String,
+    ids: Vec<u64>,
+    kept: Vec<(&'static str, String)>,
+    names: Vec<String>,
+    more: usize,
+    all: String,
+    wanted: String,
+    is_wrong: bool,
+}
+
+impl BulkAction {
+    /// What the form asks for, or what is missing in it.
+    fn from_form(visit: &PageRequest, project: ProjectId, form: &FormData) -> Result<Self, &'static str> {
+        let tag = || {
+            let tag = form.get("new_tag").trim();
+            let is_one = Tags::parse(tag).is_ok_and(|tags| tags.iter().count() == 1);
+            is_one.then(|| tag.to_owned()).ok_or("Type one tag, without spaces, beside the button.")
+        };
+        let channel = || {
+            let uuid = form.get("channel");
+            visit.handle().with_state(|state| {
+                let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
+                let mut found = channels.filter(|channel| channel.uuid.to_string() == uuid);
+                found.next().map(|channel| channel.id).ok_or("Choose an integration beside the button.")
+            })
+        };
+        Ok(match form.get("action") {
+            "pause" => Self::Pause,
+            "resume" => Self::Resume,
+            "add-tag" => Self::AddTag(tag()?),
+            "remove-tag" => Self::RemoveTag(tag()?),
+            "assign" => Self::Assign(channel()?, true),
+            "unassign" => Self::Assign(channel()?, false),
+            "delete" => Self::Delete,
+            _ => return Err("Press one of the buttons below the list."),
+        })
+    }
+
+    /// What it means for one check.
+    fn step_for(&self, check: &Check) -> BulkStep {
+        let own = &check.settings.tags;
+        let tagged =
+            |tags: Tags| BulkStep::Submit(Command::UpdateCheck(check.id, Box::new(CheckEdit { tags: Some(tags), ..CheckEdit::default() })));
+        match self {
+            Self::Pause if check.state.status == Status::Paused => BulkStep::Unchanged,
+            Self::Pause => BulkStep::Submit(Command::PauseCheck(check.id)),
+            Self::Resume => BulkStep::Submit(Command::ResumeCheck(check.id)),
+            Self::AddTag(tag) if own.contains(tag) => BulkStep::Unchanged,
+            Self::AddTag(tag) => Tags::parse(format!("{} {tag}", own.as_str()).trim()).map_or(BulkStep::TooManyTags, tagged),
+            Self::RemoveTag(tag) if !own.contains(tag) => BulkStep::Unchanged,
+            // Fewer tags than are stored may be over a limit still.
+            Self::RemoveTag(tag) => tagged(Tags::from_stored(&own.iter().filter(|own| own != tag).collect::<Vec<_>>().join(" "))),
+            Self::Delete => BulkStep::Submit(Command::DeleteCheck(check.id)),
+            // Many are assigned by one command.
+            Self::Assign(..) => BulkStep::Unchanged,
+        }
+    }
+}
+
+/// What is to be done with a check.
+enum BulkStep {
+    Submit(Command),
+    /// It is so already.
+    Unchanged,
+    /// It has too many tags for one more.
+    TooManyTags,
+}
+
+/// What a form comes to before anything is done.
+enum BulkRequest {
+    /// A page that asks, or says what is missing.
+    Respond(PageResponse),
+    Execute(Box<BulkSelection>),
+}
+
+/// What is to be done to which checks of a list, and how many of those that were named are gone.
+struct BulkSelection {
+    request: PageRequest,
+    query: CheckListQuery,
+    action: BulkAction,
+    checks: Vec<Check>,
+    deleted: usize,
+}
+
+/// Does it, or asks first.
+pub(crate) async fn apply_bulk_action(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
+    let site = Arc::clone(&visit.dashboard);
+    let BulkSelection { request: visit, query: wanted, action, checks, deleted: gone } =
+        match site.run_blocking(move || parse_request(visit, &form)).await?? {
+            BulkRequest::Respond(done) => return Ok(done),
+            BulkRequest::Execute(chosen) => *chosen,
+        };
+    let tally = execute(&visit, &action, &checks).await?;
+    let BulkResult { changed, unchanged: same, deleted: gone, refused } = BulkResult { deleted: tally.deleted + gone, ..tally };
+    let sign = if wanted.to_query_string().is_empty() { '?' } else { '&' };
+    let query = format!("{}{sign}m=bulk&changed={changed}&same={same}&gone={gone}&refused={refused}", wanted.to_query_string());
+    Ok(PageResponse::RedirectToUrl(format!("{}{query}", visit.page_url(&Page::Checks(visit.project()?.uuid)))))
+}
+
+fn parse_request(visit: PageRequest, form: &FormData) -> Result<BulkRequest, PageError> {
+    let wanted = CheckListQuery::parse(&form.fields().0, visit.viewer.list_preferences);
+    let action = match BulkAction::from_form(&visit, visit.project()?.id, form) {
+        Ok(action) => action,
+        Err(missing) => return redisplay_list(visit, wanted, form, missing).map(BulkRequest::Respond),
+    };
+    let (checks, gone) = select_checks(&visit, form, &wanted)?;
+    if checks.is_empty() && gone == 0 {
+        return redisplay_list(visit, wanted, form, "Choose some checks first, by the boxes before their names.").map(BulkRequest::Respond);
+    }
+    if matches!(action, BulkAction::Delete) && form.get("confirm").trim() != format!("delete {}", checks.len()) {
+        let is_wrong = form.has("confirm");
+        let html = HtmlPage::from_template(&BulkDeletePage::of(&visit, &checks, &wanted, is_wrong)?);
+        return Ok(BulkRequest::Respond(if is_wrong { html.with_invalid_form() } else { html }.into()));
+    }
+    Ok(BulkRequest::Execute(Box::new(BulkSelection { request: visit, query: wanted, action, checks, deleted: gone })))
+}
+
+/// The list once more, with what was ticked and typed, and what is missing.
+fn redisplay_list(mut visit: PageRequest, wanted: CheckListQuery, form: &FormData, missing: &str) -> Result<PageResponse, PageError> {
+    let given = BulkFormInput {
+        selected: form.get_all("check").filter_map(|id| id.parse().ok()).collect(),
+        is_all: form.has("all"),
+        tag: form.get("new_tag").to_owned(),
+        channel: form.get("channel").to_owned(),
+    };
+    visit.page = Page::Checks(visit.project()?.uuid);
+    Ok(super::render_list(&visit, wanted, Some(Banner::error(missing)), Some(given))?.with_invalid_form().into())
+}
+
+/// The checks of the project that a form names, or all that fit the filter; and how many of those that it names are gone.
+fn select_checks(visit: &PageRequest, form: &FormData, wanted: &CheckListQuery) -> Result<(Vec<Check>, usize), PageError> {
+    let project = visit.project()?.id;
+    if form.has("all") {
+        let (mut checks, filter) = (Vec::new(), CheckListFilter::new(wanted));
+        let channels: HashSet<_> = visit
+            .handle()
+            .with_state(|state| state.project(project).into_iter().flat_map(|found| found.channels.keys().copied()).collect());
+        visit.handle().for_each_check(project, |check| {
+            let status = check.state.visible_status(&check.settings, visit.now);
+            let is_untold = !check.settings.channels.iter().any(|channel| channels.contains(channel));
+            if filter.matches(&check, status, is_untold) {
+                checks.push(check);
+            }
+        });
+        return Ok((checks, 0));
+    }
+    let ids: Vec<_> = form.get_all("check").filter_map(|id| id.parse().ok()).map(CheckId).collect();
+    if ids.len() > MAX_SELECTED {
+        return Err(HttpError::BadRequest("at most 1,000 checks can be named; choose all that match instead".into()).into());
+    }
+    visit.handle().with_state(|state| {
+        let checks: Vec<_> = ids.iter().filter_map(|id| state.check(*id)).filter(|check| check.project == project).cloned().collect();
+        let gone = ids.len() - checks.len();
+        Ok((checks, gone))
+    })
+}
+
+async fn execute(visit: &PageRequest, action: &BulkAction, checks: &[Check]) -> Result<BulkResult, PageError> {
+    let mut tally = BulkResult::default();
+    for some in checks.chunks(COMMANDS_PER_BATCH) {
+        if let BulkAction::Assign(channel, assigned) = *action {
+            let command = Command::AssignChannel { channel, checks: some.iter().map(|check| check.id).collect(), assigned };
+            if let CommandOutcome::ChannelAssigned(changed) = visit.handle().call(command).await?? {
+                (tally.changed, tally.unchanged) = (tally.changed + changed, tally.unchanged + some.len() - changed);
+            }
+            continue;
+        }
+        let mut answers = Vec::with_capacity(some.len());
+        for check in some {
+            match action.step_for(check) {
+                BulkStep::Submit(command) => answers.push(visit.handle().submit(command)),
+                BulkStep::Unchanged => tally.unchanged += 1,
+                BulkStep::TooManyTags => tally.refused += 1,
+            }
+        }
+        for answer in answers {
+            // A writer that is gone has not answered.
+            match answer?.await.map_err(|_| HttpError::Unavailable)?? {
+                Ok(_) => tally.changed += 1,
+                Err(CommandError::NotFound) => tally.deleted += 1,
+                Err(CommandError::NotPaused) => tally.unchanged += 1,
+                Err(_) => tally.refused += 1,
+            }
+        }
+    }
+    Ok(tally)
+}
+
+/// What the list says after it, from the numbers in its URL.
+pub(super) fn result_banner(query: &Query) -> Option<Banner> {
+    let number = |name: &str| query.get(name).parse::<usize>().ok().unwrap_or_default();
+    if query.get("m") != "bulk" {
+        return None;
+    }
+    let mut parts = vec![format!("{} changed", number("changed"))];
+    parts.extend(
+        Some(number("same")).filter(|same| *same > 0).map(|same| format!("{same} {} so already", if same == 1 { "was" } else { "were" })),
+    );
+    parts.extend(
+        Some(number("gone"))
+            .filter(|gone| *gone > 0)
+            .map(|gone| format!("{gone} {} deleted meanwhile", if gone == 1 { "was" } else { "were" })),
+    );
+    parts.extend(Some(number("refused")).filter(|refused| *refused > 0).map(|refused| format!("{refused} would have had too many tags")));
+    Some(Banner::info(format!("{}.", parts.join(", "))))
+}
+
+impl BulkDeletePage {
+    fn of(visit: &PageRequest, checks: &[Check], wanted: &CheckListQuery, is_wrong: bool) -> Result<Self, PageError> {
+        let project = visit.project()?.uuid;
+        Ok(Self {
+            frame: visit.layout("Delete checks"),
+            path: visit.page_url(&Page::Bulk(project)),
+            list: format!("{}{}", visit.page_url(&Page::Checks(project)), wanted.to_query_string()),
+            ids: checks.iter().map(|check| check.id.0).collect(),
+            kept: wanted.pairs(),
+            names: checks.iter().take(NAMES_SHOWN).map(|check| alert_text::check_display_name(&check.settings)).collect(),
+            more: checks.len().saturating_sub(NAMES_SHOWN),
+            all: format_count(checks.len(), "check"),
+            wanted: format!("delete {}", checks.len()),
+            is_wrong,
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! The list that somebody came from, as it was: its query goes along in the addresses of a check's pages, and leads back when they are done.
+
+use percent_encoding::utf8_percent_encode;
+
+use super::query::{CheckListQuery, URL_ESCAPES};
+use crate::domain::user::preferences::ListPreferences;
+use crate::wire::request;
+
+/// The query of a list, with its question mark; empty: there is nothing special about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ListReturn(String);
+
+impl ListReturn {
+    /// What the address of a page says (`back=`). Whoever made the address may have something else in mind, so it is written anew from what
+    /// a list takes.
+    pub(crate) fn parse(said: &str, usual: ListPreferences) -> Self {
+        let pairs: Vec<_> = request::form_pairs(said).filter_map(|(name, value)| name.zip(value)).collect();
+        Self::from_query(&CheckListQuery::parse(&pairs, usual))
+    }
+
+    /// Back to this list.
+    pub(super) fn from_query(wanted: &CheckListQuery) -> Self {
+        Self(wanted.to_query_string())
+    }
+
+    /// The address of the list, from that of a list of which nothing is said.
+    pub(crate) fn list_url(&self, list: &str) -> String {
+        format!("{list}{}", self.0)
+    }
+
+    /// The address of a page of a check from which it goes on to lead back.
+    pub(crate) fn url_with_return(&self, page: &str) -> String {
+        match self.0.strip_prefix('?') {
+            Some(query) => format!("{page}?back={}", utf8_percent_encode(query, URL_ESCAPES)),
+            None => page.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_leads_to_lists_and_nowhere_else() {
+        let back = |said: &str| ListReturn::parse(said, ListPreferences::default());
+        for (said, list) in [
+            ("", ""),
+            ("status=down&sort=-name&page=2", "?status=down&sort=-name&page=2"),
+            ("q=a%20b%26&tag=n%C3%A4s", "?tag=n%C3%A4s&q=a%20b%26"),
+            ("status=nothing&sort=by&rows=7&x=y", ""),
+            ("https://evil.example/", ""),
+            ("//evil.example/?q=1", ""),
+            ("q=//evil.example/%0d%0aSet-Cookie:x", "?q=%2F%2Fevil.example%2F%0D%0ASet-Cookie%3Ax"),
+            ("q=%ff&status=down", "?status=down"),
+        ] {
+            assert_eq!(back(said).list_url("/list/"), format!("/list/{list}"), "{said}");
+            // What goes along is read as the same.
+            let along = back(said).url_with_return("/check/");
+            let query = along.strip_prefix("/check/").unwrap();
+            let said_on = request::form_pairs(query.strip_prefix('?').unwrap_or_default()).find_map(|(_, value)| value).unwrap_or_default();
+            assert_eq!(back(&said_on), back(said), "{along}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What those who look at a project have been shown of its checks: how many there are of each status, which look otherwise now, and when
+//! the next one does by time alone. Pure.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+// For numbers that we have counted ourselves.
+use foldhash::fast::RandomState;
+
+use crate::domain::check::{Check, CheckSettings};
+use crate::domain::ids::CheckId;
+use crate::domain::status::VisibleStatus;
+use crate::domain::timestamp::Timestamp;
+use crate::web::check_list::DisplayStatus;
+
+/// How many checks there are of each status, in the order of [`Shown::ALL`].
+pub(crate) type StatusCounts = [usize; DisplayStatus::ALL.len()];
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct ProjectSnapshot {
+    checks: HashMap<CheckId, CheckSnapshot, RandomState>,
+    counts: StatusCounts,
+    /// When the status of each check changes next by time alone. One entry for each, so that pings make no heap of them.
+    changes: BTreeSet<(Timestamp, CheckId)>,
+}
+
+/// How a check was shown.
+struct CheckSnapshot {
+    settings: Arc<CheckSettings>,
+    status: VisibleStatus,
+    runs: bool,
+    change: Option<Timestamp>,
+}
+
+/// What is new about a check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SnapshotChange {
+    /// It was not there.
+    Added,
+    /// Its settings are other ones.
+    Edited,
+    /// Its status is another one.
+    StatusChanged,
+    /// Nothing that is counted.
+    Unchanged,
+}
+
+impl ProjectSnapshot {
+    /// Takes over how a check is now.
+    pub(crate) fn update(&mut self, check: &Check, now: Timestamp) -> SnapshotChange {
+        let (settings, state) = (&check.settings, &check.state);
+        let (status, runs) = (state.visible_status(settings, now), state.run.is_some());
+        let look = CheckSnapshot { settings: Arc::clone(settings), status, runs, change: state.next_change(settings, now) };
+        self.changes.extend(look.change.map(|at| (at, check.id)));
+        self.adjust_counts(status, runs, 1);
+        let Some(old) = self.checks.insert(check.id, look) else { return SnapshotChange::Added };
+        let change = self.checks.get(&check.id).and_then(|look| look.change);
+        self.discount(check.id, &old, change);
+        if !Arc::ptr_eq(&old.settings, settings) {
+            SnapshotChange::Edited
+        } else if (old.status, old.runs) != (status, runs) {
+            SnapshotChange::StatusChanged
+        } else {
+            SnapshotChange::Unchanged
+        }
+    }
+
+    /// A check is gone. False if it was not there.
+    pub(crate) fn remove(&mut self, id: CheckId) -> bool {
+        let Some(old) = self.checks.remove(&id) else { return false };
+        self.discount(id, &old, None);
+        true
+    }
+
+    /// Takes away what counted of how a check was, unless it changes at the same time as before.
+    fn discount(&mut self, id: CheckId, old: &CheckSnapshot, change: Option<Timestamp>) {
+        self.adjust_counts(old.status, old.runs, -1);
+        if let Some(at) = old.change.filter(|_| old.change != change) {
+            self.changes.remove(&(at, id));
+        }
+    }
+
+    fn adjust_counts(&mut self, status: VisibleStatus, runs: bool, by: isize) {
+        for (shown, count) in DisplayStatus::ALL.into_iter().zip(&mut self.counts) {
+            if shown.includes(status, runs) {
+                *count = count.saturating_add_signed(by);
+            }
+        }
+    }
+
+    /// How many there are of each status.
+    pub(crate) fn counts(&self) -> StatusCounts {
+        self.counts
+    }
+
+    /// The checks whose status has changed by now by time alone.
+    pub(crate) fn due_checks(&self, now: Timestamp) -> Vec<CheckId> {
+        self.changes.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
+    }
+
+    /// When the next one does.
+    pub(crate) fn next_change(&self) -> Option<Timestamp> {
+        self.changes.first().map(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::check::CheckState;
+    use crate::domain::ids::ProjectId;
+    use crate::domain::ping::PingKind;
+    use crate::random::Random;
+
+    fn check(id: u64) -> Check {
+        let random = Random::seeded(id);
+        let state = CheckState::new(Timestamp::from_secs(0));
+        Check {
+            id: CheckId(id),
+            uuid: random.uuid(),
+            badge: random.uuid(),
+            project: ProjectId(1),
+            settings: Arc::default(),
+            state,
+            alerted_names: None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_followed_is_what_is_found_when_all_is_looked_at(
+            steps in prop::collection::vec((0_u64..5, 0_u8..7, 0_i64..90_000), 1..60),
+        ) {
+            let (mut checks, mut seen, mut now) = (HashMap::new(), ProjectSnapshot::default(), Timestamp::from_secs(1_800_000_000));
+            for (id, what, secs) in steps {
+                now = now.plus_secs(secs);
+                if what == 0 && checks.remove(&id).is_some() {
+                    prop_assert!(seen.remove(CheckId(id)));
+                } else {
+                    let is_new = !checks.contains_key(&id);
+                    let check = checks.entry(id).or_insert_with(|| check(id));
+                    let settings = Arc::clone(&check.settings);
+                    match what {
+                        1 => check.settings = Arc::new(CheckSettings::clone(&settings)),
+                        2 => check.state.pause(&settings, now, &mut Vec::new()),
+                        3 => check.state.apply_ping(&settings, PingKind::Start.into(), None, now, &mut Vec::new()),
+                        4 => check.state.apply_ping(&settings, PingKind::Fail.into(), None, now, &mut Vec::new()),
+                        _ => check.state.apply_ping(&settings, PingKind::Success.into(), None, now, &mut Vec::new()),
+                    }
+                    let news = seen.update(check, now);
+                    prop_assert_eq!(news == SnapshotChange::Added, is_new);
+                    prop_assert!(is_new || (news == SnapshotChange::Edited) == (what == 1));
+                }
+                for id in seen.due_checks(now) {
+                    seen.update(&checks[&id.0], now);
+                }
+                let mut anew = ProjectSnapshot::default();
+                for check in checks.values() {
+                    anew.update(check, now);
+                }
+                prop_assert_eq!(seen.counts(), anew.counts());
+                prop_assert_eq!(&seen.changes, &anew.changes);
+                prop_assert!(seen.next_change().is_none_or(|at| at > now));
+            }
+        }
+    }
+}

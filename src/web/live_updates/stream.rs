@@ -1,0 +1,129 @@
+//! The events of one page that is open: frames as its client takes them. It holds the number of a frame and no frame, so a slow client
+//! costs no memory; who falls too far behind is told to look at everything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::hub::{NextFrame, UpdateHub};
+use super::stream_limit::StreamPermit;
+use super::{LiveUpdates, update_frame};
+use crate::domain::ids::CheckId;
+use crate::web::viewer::Viewer;
+use crate::wire::response_body::{EndlessChunk, EndlessSource};
+
+/// How often something is sent in any case, so that proxies keep the connection and a client that is gone is noticed. Then it is also looked
+/// at whether the viewer may still look. See [limits](crate::docs::limits).
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(20);
+/// What a stream begins with: how long a browser waits before it connects again, in milliseconds, and a comment.
+const STREAM_PREAMBLE: &str = "retry: 3000\n: overdue\n\n";
+/// A comment.
+const HEARTBEAT: &str = ":\n\n";
+
+/// See the module.
+pub(super) struct EventStream {
+    live: Arc<LiveUpdates>,
+    hub: Arc<UpdateHub>,
+    newest: watch::Receiver<u64>,
+    user_changes: watch::Receiver<u64>,
+    viewer: Viewer,
+    /// The number of the last frame that was sent or passed over.
+    last_frame: u64,
+    /// The only check that is looked at.
+    only_check: Option<CheckId>,
+    has_sent_preamble: bool,
+    heartbeat: Interval,
+    permit: StreamPermit,
+}
+
+impl EventStream {
+    pub(super) fn new(
+        live: &Arc<LiveUpdates>,
+        hub: Arc<UpdateHub>,
+        viewer: Viewer,
+        after: u64,
+        only: Option<CheckId>,
+        seat: StreamPermit,
+    ) -> Self {
+        hub.add_stream();
+        let (newest, people) = (hub.subscribe(), live.handle.access_changes());
+        let mut beat = interval(HEARTBEAT_INTERVAL);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        beat.reset();
+        Self {
+            live: Arc::clone(live),
+            hub,
+            newest,
+            user_changes: people,
+            viewer,
+            last_frame: after,
+            only_check: only,
+            has_sent_preamble: false,
+            heartbeat: beat,
+            permit: seat,
+        }
+    }
+
+    /// The next piece; `None`: the viewer may not look any more.
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        if !std::mem::replace(&mut self.has_sent_preamble, true) {
+            return Some(STREAM_PREAMBLE.into());
+        }
+        loop {
+            if self.user_changes.has_changed().ok()? {
+                self.user_changes.mark_unchanged();
+                self.check_access()?;
+            }
+            match self.hub.frame_after(self.last_frame) {
+                NextFrame::Ready(found) => {
+                    self.last_frame = found.number;
+                    match self.only_check {
+                        None => return Some(found.event.clone()),
+                        Some(id) if found.concerns(id) => return Some(update_frame::check_changed_event(self.hub.epoch, found.number)),
+                        Some(_) => continue,
+                    }
+                }
+                NextFrame::Dropped(newest) => {
+                    self.last_frame = newest;
+                    return Some(update_frame::reload_all_event(self.hub.epoch, newest));
+                }
+                NextFrame::Pending => {}
+            }
+            tokio::select! {
+                // Another page of the same browser takes its place.
+                () = self.permit.revoked() => return None,
+                changed = self.newest.changed() => changed.ok()?,
+                changed = self.user_changes.changed() => {
+                    changed.ok()?;
+                    self.check_access()?;
+                }
+                _ = self.heartbeat.tick() => {
+                    self.check_access()?;
+                    return Some(HEARTBEAT.into());
+                }
+            }
+        }
+    }
+
+    fn check_access(&self) -> Option<()> {
+        self.viewer.can_still_read(&self.live.handle, self.hub.project).then_some(())
+    }
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        self.hub.remove_stream();
+    }
+}
+
+impl EndlessSource for EventStream {
+    fn next(mut self: Box<Self>) -> EndlessChunk {
+        Box::pin(async move {
+            let piece = self.next_chunk().await?;
+            Some((piece, self as Box<dyn EndlessSource>))
+        })
+    }
+}

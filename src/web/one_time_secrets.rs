@@ -1,0 +1,80 @@
+//! Secrets that were just made, until the page after the form has shown them: once, and to the user and the session that made them.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::page_request::PageRequest;
+use crate::domain::ids::{SessionId, UserId};
+
+/// How long a secret waits to be shown.
+const SECRET_LIFETIME: Duration = Duration::from_secs(120);
+/// Secrets that wait at the same time. Beyond it none is kept: whoever made one makes another.
+const MAX_SECRETS: usize = 1000;
+
+/// Who made something, and on which page. Whom a proxy names has no session; where nobody signs in there is nobody to tell apart.
+type SecretOwner = (Option<UserId>, Option<SessionId>, String);
+
+/// See the module. In memory only.
+#[derive(Default)]
+pub(super) struct OneTimeSecrets(Mutex<HashMap<SecretOwner, (Duration, String)>>);
+
+impl OneTimeSecrets {
+    /// Keeps a secret for the page of this path.
+    pub(super) fn store(&self, visit: &PageRequest, path: &str, secret: String) {
+        self.insert(secret_owner(visit, path), secret, visit.handle().clock().uptime());
+    }
+
+    /// Keeps something for the page of this path and a session that has just begun.
+    pub(super) fn store_for_session(&self, visit: &PageRequest, (user, session): (UserId, SessionId), path: &str, text: String) {
+        self.insert((Some(user), Some(session), path.into()), text, visit.handle().clock().uptime());
+    }
+
+    /// The secret that was made for this page by whoever looks at it. It is gone then.
+    pub(super) fn take(&self, visit: &PageRequest, path: &str) -> Option<String> {
+        self.remove(&secret_owner(visit, path), visit.handle().clock().uptime())
+    }
+
+    fn insert(&self, maker: SecretOwner, secret: String, now: Duration) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|_, (since, _)| now < *since + SECRET_LIFETIME);
+        if waiting.len() < MAX_SECRETS {
+            waiting.insert(maker, (now, secret));
+        }
+    }
+
+    fn remove(&self, maker: &SecretOwner, now: Duration) -> Option<String> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.remove(maker).filter(|(since, _)| now < *since + SECRET_LIFETIME).map(|(_, secret)| secret)
+    }
+}
+
+fn secret_owner(visit: &PageRequest, path: &str) -> SecretOwner {
+    let person = visit.viewer.signed_in.as_ref();
+    let session = person.and_then(|person| person.session.as_ref()).map(|session| session.id);
+    (person.map(|person| person.user.id), session, path.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_shown_once_to_its_maker_and_not_for_long() {
+        let (secrets, secs) = (OneTimeSecrets::default(), Duration::from_secs);
+        let user = |user, session: Option<u64>, path: &str| (Some(UserId(user)), session.map(SessionId), path.to_owned());
+        let maker = |session| user(1, Some(session), "/a/");
+        secrets.insert(maker(1), "s".into(), secs(0));
+        for other in [maker(2), user(2, Some(1), "/a/"), user(1, None, "/a/"), user(1, Some(1), "/b/"), (None, None, "/a/".into())] {
+            assert_eq!(secrets.remove(&other, secs(1)), None, "{other:?}");
+        }
+        assert_eq!(secrets.remove(&maker(1), secs(1)).as_deref(), Some("s"));
+        assert_eq!(secrets.remove(&maker(1), secs(1)), None);
+        secrets.insert(maker(1), "s".into(), secs(0));
+        assert_eq!(secrets.remove(&maker(1), secs(120)), None);
+        for number in 0..2 * MAX_SECRETS as u64 {
+            secrets.insert(maker(number), "s".into(), secs(200));
+        }
+        assert_eq!(secrets.0.lock().unwrap().len(), MAX_SECRETS);
+    }
+}

@@ -1,0 +1,169 @@
+//! Pages for what does not work: one sentence, what to do, and a way back.
+
+use std::borrow::Cow;
+
+use askama::Template;
+
+use super::DashboardState;
+use super::browser_security::RequestOrigin;
+use super::layout::Layout;
+use super::page_routes::Need;
+use crate::engine::command::{CommandError, Unavailable};
+use crate::store::StoreError;
+use crate::wire::reply::{HttpError, HttpReply};
+use crate::wire::request::BaseUrl;
+
+/// Why a page is not shown, or a form not carried out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PageError {
+    http_error: HttpError,
+    title: &'static str,
+    text: Cow<'static, str>,
+}
+
+#[derive(Template)]
+#[template(path = "error.html", config = "src/web/askama.toml")]
+struct ErrorPage<'a> {
+    frame: Layout,
+    trouble: &'a PageError,
+    /// The page that whoever asked came from.
+    before: Option<String>,
+}
+
+impl PageError {
+    /// A page for a fault, in these words.
+    pub(crate) fn new(fault: HttpError, title: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { http_error: fault, title, text: text.into() }
+    }
+
+    /// There is no such thing, or it is not the viewer's.
+    pub(crate) fn not_found() -> Self {
+        Self::new(HttpError::NotFound, "Nothing here", "There is nothing here, or you may not see it.")
+    }
+
+    /// The viewer sees it, but may not do that.
+    pub(super) fn forbidden(need: Need) -> Self {
+        let text = match need {
+            Need::Owner => "Only owners of this server may do this. Ask one of them.",
+            _ => "You may look at this project, but not change it. Ask an owner of this server for more.",
+        };
+        Self::new(HttpError::Forbidden, "Not allowed", text)
+    }
+
+    /// A part of a page is asked for by somebody whose session is over.
+    pub(super) fn session_expired() -> Self {
+        Self::new(HttpError::NotSignedIn, "Signed out", "You were signed out. Sign in again.")
+    }
+
+    /// There is no sign-in, and the viewer is on another machine.
+    pub(super) fn not_local() -> Self {
+        let text = "This server runs without sign-in, so it shows its pages on its own machine and by trusted proxies only. Start it with \
+                    --auth password, or name your proxy with --trusted-proxy.";
+        Self::new(HttpError::Forbidden, "Not from here", text)
+    }
+
+    /// There is no sign-in, and the request names a host that may be anyone's.
+    pub(super) fn unknown_host(came: &RequestOrigin) -> Self {
+        let text = format!(
+            "This server runs without sign-in, so its pages are shown under the names localhost and 127.0.0.1 and under that of --base-url \
+             only. You came by {}. Start it with --base-url and that address if it is right.",
+            came.host
+        );
+        Self::new(HttpError::Forbidden, "Not by this name", text)
+    }
+
+    /// A proxy names a user, and the request names a host that may be anyone's.
+    pub(super) fn unknown_host_behind_proxy(host: &str) -> Self {
+        let text = format!(
+            "A proxy says who you are, and that counts under the names localhost and 127.0.0.1 and under that of --base-url only. You came by \
+             {host}. Start overdue with --base-url and that address if it is right, and have the proxy pass the Host header on as it came."
+        );
+        Self::new(HttpError::Forbidden, "Not by this name", text)
+    }
+
+    /// A form that came from elsewhere.
+    pub(super) fn cross_origin(base_url: &BaseUrl, host: &str) -> Self {
+        let text = format!(
+            "This form came from another address than the page. Open overdue at {}, or set --base-url to the address you use (you came by {host}).",
+            base_url.as_str()
+        );
+        Self::new(HttpError::Forbidden, "From another address", text)
+    }
+
+    /// What was asked for does not fit what there is; this says why.
+    pub(crate) fn bad_request(reason: &str) -> Self {
+        Self::new(HttpError::BadRequest("it is not possible".into()), "Not possible", to_sentence(reason))
+    }
+
+    /// The page takes other methods.
+    pub(super) fn method_not_allowed(methods: &'static str) -> Self {
+        Self::new(HttpError::MethodNotAllowed(methods), "Not this way", "This address takes no such request. Nothing was changed.")
+    }
+
+    /// The page; `before` is the address of that before it.
+    pub(super) fn reply(&self, site: &DashboardState, before: Option<String>) -> HttpReply {
+        let page = ErrorPage { frame: Layout::without_user(site, self.title), trouble: self, before };
+        // It only formats; that does not fail.
+        self.http_error.to_page(page.render().unwrap_or_default())
+    }
+}
+
+impl From<HttpError> for PageError {
+    fn from(fault: HttpError) -> Self {
+        let (title, text) = match &fault {
+            HttpError::NotFound => return Self::not_found(),
+            HttpError::Forbidden => return Self::forbidden(Need::Write),
+            HttpError::Unavailable | HttpError::BodyBudgetExhausted => (
+                "Not at the moment",
+                "The server cannot do this at the moment, so nothing was changed. Try again in a few seconds; the log says more.".into(),
+            ),
+            HttpError::BodyTooLarge(_) => ("Too long", "What you sent is too long. Nothing was changed. Go back and shorten it.".into()),
+            HttpError::BodyTimeout => {
+                ("Too slow", "What you sent did not arrive in time. Nothing was changed. Go back and send it again.".into())
+            }
+            HttpError::TooManyRequests(seconds) => {
+                ("Too many attempts", format!("Too many attempts from here. Try again in {seconds} s.").into())
+            }
+            other => ("Not possible", to_sentence(&other.message())),
+        };
+        Self { title, text, http_error: fault }
+    }
+}
+
+/// The words of a fault as a sentence.
+fn to_sentence(words: &str) -> Cow<'static, str> {
+    let mut letters = words.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}. Nothing was changed.", letters.as_str()).into()
+}
+
+impl From<CommandError> for PageError {
+    fn from(refusal: CommandError) -> Self {
+        if refusal == CommandError::Outdated {
+            return Self::new(
+                HttpError::Outdated,
+                "Changed meanwhile",
+                "Someone changed this while you were editing, so nothing was saved. Go back, load the page again, and choose.",
+            );
+        }
+        HttpError::from(refusal).into()
+    }
+}
+
+impl From<Unavailable> for PageError {
+    fn from(_: Unavailable) -> Self {
+        let text = "The database takes no writes at the moment, so nothing was changed. Reading works. Try again in a few seconds.";
+        Self::new(HttpError::Unavailable, "Not at the moment", text)
+    }
+}
+
+impl From<StoreError> for PageError {
+    fn from(error: StoreError) -> Self {
+        tracing::error!("a page could not be read: {error}");
+        Self::new(
+            HttpError::Unavailable,
+            "Cannot be read",
+            "This cannot be read from the database at the moment. Try again in a few seconds.",
+        )
+    }
+}

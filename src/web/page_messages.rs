@@ -1,0 +1,87 @@
+//! What stands above the content of a page: what was done on the way to it, and what whoever looks at it should know.
+
+/// Something that was done. The URL names one of these; no text of a URL is ever shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FlashMessage {
+    /// Its name in URLs (`?m=`).
+    pub(crate) code: &'static str,
+    /// What the page says.
+    pub(crate) text: &'static str,
+}
+
+/// All of them.
+const FLASH_MESSAGES: &[FlashMessage] = &[
+    FlashMessage { code: "saved", text: "Saved." },
+    FlashMessage { code: "key-revoked", text: "Key revoked. It stopped working at once." },
+    FlashMessage { code: "ping-key-made", text: "Ping key made. Move your jobs to it, then revoke the old one." },
+    FlashMessage { code: "project-deleted", text: "Project deleted, with its checks." },
+    FlashMessage { code: "invited", text: "Invite link made. It is shown once and is good for 7 days." },
+    FlashMessage { code: "signed-out", text: "Signed out there." },
+    FlashMessage { code: "user-deleted", text: "User deleted." },
+    FlashMessage { code: "password", text: "Password changed. All other sessions are signed out." },
+    FlashMessage { code: "chosen", text: "Password changed. Sign in with it and with your second factor." },
+    FlashMessage { code: "totp-on", text: "The second factor is on. All other sessions are signed out." },
+    FlashMessage { code: "totp-off", text: "The second factor is off. The password alone signs in." },
+    FlashMessage { code: "totp-codes", text: "New recovery codes made. The old ones are good no more." },
+    FlashMessage { code: "made", text: "Check added. Nothing can be overdue before its first ping." },
+    FlashMessage { code: "made-alone", text: "Check added, but it depends on nothing: too much would have been above it." },
+    FlashMessage { code: "copied-check", text: "Duplicated; the copy has a ping URL of its own." },
+    FlashMessage { code: "deleted", text: "Deleted, with its log." },
+    FlashMessage { code: "paused", text: "Paused. Nobody will be told about this check." },
+    FlashMessage { code: "resumed", text: "Resumed. It waits for its next ping." },
+    FlashMessage { code: "pinged", text: "Ping logged." },
+    FlashMessage { code: "integration-made", text: "Integration added. A test shows whether it arrives." },
+    FlashMessage { code: "integration-enabled", text: "Enabled. It is told again from now on." },
+    FlashMessage { code: "integration-deleted", text: "Integration deleted. It is told nothing more." },
+];
+
+impl FlashMessage {
+    /// The notice of this name.
+    pub(super) fn from_code(code: &str) -> Option<Self> {
+        FLASH_MESSAGES.iter().find(|notice| notice.code == code).copied()
+    }
+}
+
+/// A sentence, and where it leads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Banner {
+    /// How it looks: nothing, `warning` or `error`.
+    pub(crate) tone: &'static str,
+    pub(crate) text: String,
+    /// Words and URL of a link.
+    pub(crate) link: Option<(&'static str, String)>,
+}
+
+impl Banner {
+    /// Something worth knowing.
+    pub(crate) fn info(text: impl Into<String>) -> Self {
+        Self { tone: "", text: text.into(), link: None }
+    }
+
+    /// Something to be seen to.
+    pub(crate) fn warning(text: impl Into<String>) -> Self {
+        Self { tone: "late", ..Self::info(text) }
+    }
+
+    /// Something that does not work.
+    pub(crate) fn error(text: impl Into<String>) -> Self {
+        Self { tone: "down", ..Self::info(text) }
+    }
+
+    pub(crate) fn with_link(self, words: &'static str, url: String) -> Self {
+        Self { link: Some((words, url)), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_name_of_its_own() {
+        for notice in FLASH_MESSAGES {
+            assert_eq!(FlashMessage::from_code(notice.code), Some(*notice), "{}", notice.code);
+        }
+        assert_eq!(FlashMessage::from_code("<b>"), None);
+    }
+}

@@ -1,0 +1,188 @@
+//! A request that was let in: who asks, for which page, and what the page belongs to.
+
+use std::sync::Arc;
+
+use super::DashboardState;
+use super::browser_security::RequestOrigin;
+use super::check_list::ListReturn;
+use super::layout::Layout;
+use super::page_error::PageError;
+use super::page_routes::{Need, Page, PageLink, Scope};
+use super::viewer::Viewer;
+use crate::domain::check::Check;
+use crate::domain::formatting::TimeFormatter;
+use crate::domain::project::{Channel, Project};
+use crate::domain::timestamp::Timestamp;
+use crate::engine::Handle;
+use crate::wire::request::BaseUrl;
+
+/// See the module.
+pub(crate) struct PageRequest {
+    pub(crate) dashboard: Arc<DashboardState>,
+    pub(crate) page: Page,
+    pub(crate) viewer: Viewer,
+    /// How the request came.
+    pub(crate) origin: RequestOrigin,
+    /// The decoded parameters of the URL.
+    pub(crate) query: Query,
+    /// The part of the page that a script asks for alone; empty: the whole page.
+    pub(crate) fragment: Box<str>,
+    /// When it came.
+    pub(crate) now: Timestamp,
+    resource: PageResource,
+}
+
+/// What a page belongs to, found and allowed.
+enum PageResource {
+    Server,
+    Project(Arc<Project>),
+    Check(Arc<Project>, Box<Check>),
+    Channel(Arc<Project>, Arc<Channel>),
+}
+
+/// A request on its way to a page.
+pub(super) struct PendingRequest {
+    pub(super) page: Page,
+    pub(super) viewer: Viewer,
+    pub(super) origin: RequestOrigin,
+    pub(super) query: Query,
+    pub(super) fragment: Box<str>,
+}
+
+impl PageRequest {
+    /// Finds what the page belongs to. What is not there, and what is not the viewer's, cannot be told apart.
+    pub(super) fn authorize(site: &Arc<DashboardState>, asked: PendingRequest, need: Need) -> Result<Self, PageError> {
+        let PendingRequest { page, viewer, origin: came, query, fragment } = asked;
+        let place = find_resource(&site.handle, page.scope()).ok_or_else(PageError::not_found)?;
+        let project = place.project().map(|project| project.id);
+        if !viewer.is_allowed(Need::Read, project) && project.is_some() {
+            return Err(PageError::not_found());
+        }
+        if !viewer.is_allowed(need, project) {
+            return Err(PageError::forbidden(need));
+        }
+        let now = site.handle.now();
+        Ok(Self { dashboard: Arc::clone(site), page, viewer, origin: came, query, fragment, now, resource: place })
+    }
+
+    /// The engine.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.dashboard.handle
+    }
+
+    /// The project that the page belongs to, or that of its check or channel.
+    pub(crate) fn project(&self) -> Result<&Arc<Project>, PageError> {
+        self.resource.project().ok_or_else(PageError::not_found)
+    }
+
+    /// The check that the page belongs to.
+    pub(crate) fn check(&self) -> Result<&Check, PageError> {
+        match &self.resource {
+            PageResource::Check(_, check) => Ok(check),
+            _ => Err(PageError::not_found()),
+        }
+    }
+
+    /// The channel that the page belongs to.
+    pub(crate) fn channel(&self) -> Result<&Arc<Channel>, PageError> {
+        match &self.resource {
+            PageResource::Channel(_, channel) => Ok(channel),
+            _ => Err(PageError::not_found()),
+        }
+    }
+
+    /// Whether the viewer may do this with what the page belongs to.
+    pub(crate) fn is_allowed(&self, need: Need) -> bool {
+        self.viewer.is_allowed(need, self.resource.project().map(|project| project.id))
+    }
+
+    /// What the viewer is called, for the log.
+    pub(crate) fn user_name(&self) -> &str {
+        self.viewer.signed_in.as_ref().map_or("", |person| person.user.name.as_str())
+    }
+
+    /// Where the service is reached.
+    pub(crate) fn base_url(&self) -> &BaseUrl {
+        &self.dashboard.base_url
+    }
+
+    /// The clock that the viewer reads times by.
+    pub(crate) fn time_formatter(&self) -> TimeFormatter<'_> {
+        TimeFormatter { now: self.now, zone: &self.viewer.zone }
+    }
+
+    /// Which source of files owns the check or channel of this number.
+    pub(crate) fn declaring_source(&self, number: u64) -> Option<String> {
+        self.handle().with_state(|state| state.declared.source(number).map(|source| source.as_str().to_owned()))
+    }
+
+    /// The URL of a page.
+    pub(crate) fn page_url(&self, page: &Page) -> String {
+        PageLink { base_url: &self.dashboard.base_url, page }.to_string()
+    }
+
+    /// The list that the viewer came from.
+    pub(crate) fn list_return(&self) -> ListReturn {
+        ListReturn::parse(self.query.get("back"), self.viewer.list_preferences)
+    }
+
+    /// The URL of a page of a check, from which it is known on which list the viewer was.
+    pub(crate) fn page_url_with_return(&self, page: &Page) -> String {
+        self.list_return().url_with_return(&self.page_url(page))
+    }
+
+    /// What the layout needs; the title begins with this.
+    pub(crate) fn layout(&self, title: impl Into<String>) -> Layout {
+        Layout::for_request(self, title.into())
+    }
+}
+
+impl PageResource {
+    fn project(&self) -> Option<&Arc<Project>> {
+        match self {
+            Self::Server => None,
+            Self::Project(project) | Self::Check(project, _) | Self::Channel(project, _) => Some(project),
+        }
+    }
+}
+
+fn find_resource(handle: &Handle, scope: Scope) -> Option<PageResource> {
+    handle.with_state(|state| {
+        let project = |id| state.project(id).map(|found| Arc::clone(&found.project));
+        Some(match scope {
+            Scope::Server => PageResource::Server,
+            Scope::Project(uuid) => {
+                PageResource::Project(state.projects().map(|found| &found.project).find(|project| project.uuid == uuid).cloned()?)
+            }
+            Scope::Check(uuid) => {
+                let check = state.check_by_uuid(uuid)?;
+                PageResource::Check(project(check.project)?, Box::new(check.clone()))
+            }
+            Scope::Channel(uuid) => {
+                let channel = state.projects().flat_map(|found| found.channels.values()).find(|channel| channel.uuid == uuid)?;
+                PageResource::Channel(project(channel.project)?, Arc::clone(channel))
+            }
+        })
+    })
+}
+
+/// The decoded parameters of a URL or the fields of a form, in order.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Query(pub(super) Vec<(String, String)>);
+
+impl Query {
+    /// The last parameter of this name; empty if there is none.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.get_all(name).last().unwrap_or_default()
+    }
+
+    /// All parameters of this name.
+    pub(crate) fn get_all<'q>(&'q self, name: &str) -> impl DoubleEndedIterator<Item = &'q str> {
+        self.0.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether there is such a parameter, as of a box that is ticked or of the button that was pressed.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get_all(name).next().is_some()
+    }
+}

@@ -1,0 +1,50 @@
+//! Hashes of passwords on the threads for what takes long: two at a time, so that guessing leaves threads and memory to others.
+
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::domain::user::{Password, PasswordHash};
+use crate::password::{self, PasswordMatch};
+use crate::random::Random;
+use crate::wire::reply::HttpError;
+use crate::wire::response_body::ResponseWriter;
+
+/// Hashes that are made at the same time.
+const MAX_HASHES: usize = 2;
+/// How long one waits for its turn.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub(super) struct PasswordHasher {
+    permits: Semaphore,
+    outgoing: ResponseWriter,
+    random: Random,
+}
+
+impl PasswordHasher {
+    pub(super) fn new(outgoing: ResponseWriter, random: Random) -> Self {
+        Self { permits: Semaphore::new(MAX_HASHES), outgoing, random }
+    }
+
+    /// Whether a password is that of a hash. Without a hash it takes as long.
+    pub(super) async fn verify(&self, typed: &str, hash: Option<PasswordHash>) -> Result<PasswordMatch, HttpError> {
+        let typed = typed.as_bytes().to_vec();
+        self.run_with_permit(move || password::check(&typed, hash.as_ref())).await
+    }
+
+    /// The hash of a password.
+    pub(super) async fn hash(&self, password: Password) -> Result<PasswordHash, HttpError> {
+        let salt = self.random.bytes();
+        self.run_with_permit(move || password::hash(&password, salt)).await?.map_err(|_| HttpError::Unavailable)
+    }
+
+    async fn run_with_permit<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, HttpError> {
+        let _turn = timeout(QUEUE_TIMEOUT, self.permits.acquire())
+            .await
+            .map_err(|_| HttpError::Unavailable)?
+            .map_err(|_| HttpError::Unavailable)?;
+        self.outgoing.run_blocking(work).await
+    }
+}

@@ -1,0 +1,43 @@
+//! Where a check is pinged: what pages show to be pasted into jobs.
+
+use uuid::Uuid;
+
+use super::DashboardState;
+use crate::domain::ids::ProjectId;
+use crate::domain::project::KeySecret;
+use crate::domain::text::Slug;
+use crate::wire::route::{PingAction, PingPath, Route};
+
+impl DashboardState {
+    /// The ping URL of a check by its UUID.
+    pub(crate) fn ping_url(&self, check: Uuid) -> String {
+        self.route_url(&Route::Ping(PingPath::Uuid(check, PingAction::Success)))
+    }
+
+    /// The ping URL by its slug, if the check has one that a URL can hold, no other check of the project has it too, and the project has a
+    /// ping key.
+    pub(crate) fn slug_url(&self, project: ProjectId, slug: &Slug) -> Option<String> {
+        self.handle.with_state(|state| {
+            if !slug.is_pingable() || state.checks_by_slug(project, slug).len() != 1 {
+                return None;
+            }
+            let keys = state.project(project)?.keys().filter_map(|id| state.key(id));
+            let key = keys.filter_map(|key| match &key.secret {
+                KeySecret::Ping(key) => Some(key.clone()),
+                _ => None,
+            });
+            Some(self.route_url(&Route::Ping(PingPath::Slug(key.last()?, slug.clone(), PingAction::Success))))
+        })
+    }
+
+    /// The mail address of a check, if mail is taken.
+    pub(crate) fn mail_address(&self, check: Uuid) -> Option<String> {
+        self.config.mail_domain.as_ref().map(|domain| format!("{check}@{domain}"))
+    }
+
+    fn route_url(&self, route: &Route) -> String {
+        let mut url = self.base_url.as_str().to_owned();
+        route.write(&mut url);
+        url
+    }
+}

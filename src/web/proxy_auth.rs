@@ -1,0 +1,180 @@
+//! Signing in at a proxy: it names who asks in a header, and is believed if it is trusted.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use hyper::Uri;
+use hyper::header::{HeaderMap, HeaderName};
+
+use super::DashboardState;
+use super::browser_security::RequestOrigin;
+use super::page_error::PageError;
+use super::viewer::SignedInUser;
+use crate::domain::project::KeyHash;
+use crate::domain::user::{Grant, Membership, ProjectMemberships, User, UserName};
+use crate::engine::command::user::UserCommandError;
+use crate::log_limit::LogLimit;
+use crate::manage::{self, OperationError};
+use crate::wire::client_address::is_trusted;
+use crate::wire::reply::HttpError;
+
+/// The header by which a proxy shows that it is the one.
+const SECRET_HEADER: HeaderName = HeaderName::from_static("x-overdue-proxy-secret");
+
+static SIMILAR_NAME_LOG: LogLimit = LogLimit::new();
+static DECEPTIVE_NAME_LOG: LogLimit = LogLimit::new();
+
+/// How a proxy says who asks.
+#[derive(Clone, Debug)]
+pub struct ProxyAuth {
+    header: HeaderName,
+    secret: Option<KeyHash>,
+    new_user_membership: Option<Membership>,
+    logout_url: Option<LogoutUrl>,
+}
+
+/// Where signing out leads.
+#[derive(Clone, Debug)]
+pub struct LogoutUrl {
+    pub(super) url: Box<str>,
+    /// Its origin, which forms may lead to.
+    pub(super) origin: Box<str>,
+}
+
+impl LogoutUrl {
+    /// Reads an absolute URL.
+    ///
+    /// # Errors
+    /// When it is none, or not of HTTP.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        const USAGE: &str = "give the whole URL, as in https://auth.example.org/logout";
+        let uri: Uri = text.parse().map_err(|_| USAGE)?;
+        match (uri.scheme_str(), uri.authority()) {
+            (Some(scheme @ ("http" | "https")), Some(authority)) if !authority.as_str().contains('@') => {
+                Ok(Self { url: text.into(), origin: format!("{scheme}://{authority}").into() })
+            }
+            _ => Err(USAGE),
+        }
+    }
+}
+
+impl ProxyAuth {
+    /// `secret`: what the proxy sends in `X-Overdue-Proxy-Secret`. `new_user_membership`: what somebody gets, in every project, whom nobody has invited;
+    /// `None`: nothing.
+    ///
+    /// # Errors
+    /// When the header has a name that no header has.
+    pub fn new(
+        header: &str,
+        secret: Option<&[u8]>,
+        new_users: Option<Membership>,
+        logout: Option<LogoutUrl>,
+    ) -> Result<Self, &'static str> {
+        let header = header.parse().map_err(|_| "--auth-header is the name of a header, such as Remote-User")?;
+        Ok(Self { header, secret: secret.map(KeyHash::of_key), new_user_membership: new_users, logout_url: logout })
+    }
+
+    /// Whether any machine within a range of trusted ones could name whom it likes.
+    pub fn is_spoofable(&self, trusted_proxies: &[ipnet::IpNet]) -> bool {
+        self.secret.is_none() && trusted_proxies.iter().any(|net| net.prefix_len() < net.max_prefix_len() && !net.addr().is_loopback())
+    }
+
+    /// Where signing out leads.
+    pub(super) fn logout_url(&self) -> Option<&LogoutUrl> {
+        self.logout_url.as_ref()
+    }
+}
+
+/// Who a trusted proxy says that it is; `None`: it says nothing, or is not to be believed at all.
+///
+/// # Errors
+/// When it says several things, cannot show its secret, names somebody who may not come in, or passes on a request to an unknown host.
+pub(super) async fn authenticate(
+    site: &DashboardState,
+    came: &RequestOrigin,
+    headers: &HeaderMap,
+    peer: SocketAddr,
+) -> Result<Option<SignedInUser>, PageError> {
+    let Some(forward) = &site.config.proxy_auth else { return Ok(None) };
+    if !is_trusted(peer.ip(), &site.trusted_proxies) || !headers.contains_key(&forward.header) {
+        return Ok(None);
+    }
+    // The first one is an owner, by the link of the start. A proxy names nobody before, or nobody would own the server.
+    if site.handle.with_state(|state| state.users.is_empty()) {
+        return Ok(None);
+    }
+    let mut said = headers.get_all(&forward.header).into_iter();
+    let said = match (said.next().and_then(|value| std::str::from_utf8(value.as_bytes()).ok()), said.next()) {
+        (Some(said), None) => said,
+        _ => return Err(invalid_header_error(forward, "it has to stand there once")),
+    };
+    let name = UserName::parse(said).map_err(|reason| invalid_header_error(forward, reason))?;
+    let shown = headers.get(&SECRET_HEADER).map(|value| KeyHash::of_key(value.as_bytes()));
+    if forward.secret.is_some() && shown != forward.secret {
+        tracing::warn!(peer = %peer.ip(), "a proxy names a user and does not show its secret");
+        return Err(PageError::new(
+            HttpError::Forbidden,
+            "Not by this proxy",
+            "The proxy did not show the secret of --auth-header-secret-file.",
+        ));
+    }
+    // A site may have its name lead to the proxy, and the proxy may recognise the browser by other means than a cookie.
+    if let Some(host) = came.unknown_host(site) {
+        return Err(PageError::unknown_host_behind_proxy(host));
+    }
+    let known = site.handle.with_state(|state| state.users.by_name(&name).cloned());
+    let user = match (known, forward.new_user_membership) {
+        (Some(user), _) => user,
+        (None, Some(kind)) if name.as_str() == said => create_user(site, name, kind, peer.ip()).await?,
+        (None, _) => return Err(unknown_user_error(said)),
+    };
+    // Names that people choose here are compared folded; another system may have told them apart.
+    if user.name.as_str() != said {
+        if let Some(left_out) = SIMILAR_NAME_LOG.admit(site.handle.now()) {
+            tracing::warn!(name = said, user = user.name.as_str(), "a proxy names somebody whose name is spelt otherwise here{left_out}");
+        }
+        return Err(unknown_user_error(said));
+    }
+    if user.disabled { Err(unknown_user_error(said)) } else { Ok(Some(SignedInUser { user, session: None })) }
+}
+
+/// Makes whoever comes for the first time. Names that people could take for another user's are left to an owner.
+async fn create_user(site: &DashboardState, name: UserName, kind: Membership, peer: IpAddr) -> Result<Arc<User>, PageError> {
+    if let Some(reason) = find_deception(site, &name) {
+        if let Some(left_out) = DECEPTIVE_NAME_LOG.admit(site.handle.now()) {
+            tracing::warn!(name = name.as_str(), %peer, reason, "a proxy names somebody new whose name could pass for another{left_out}");
+        }
+        let text = format!("Nobody here is called {name}, and no user is made of this name: {reason}. Ask an owner.", name = name.as_str());
+        return Err(PageError::new(HttpError::Forbidden, "Not known here", text));
+    }
+    let projects: Vec<_> = site.handle.with_state(|state| state.projects().map(|found| (found.project.id, kind)).collect());
+    let grant = Grant::Projects(ProjectMemberships::new(projects));
+    match manage::user::create(&site.handle, name.clone(), None, grant).await {
+        Ok(user) => {
+            tracing::info!(user = name.as_str(), %peer, "a proxy named somebody new, who was made a user");
+            Ok(Arc::new(*user))
+        }
+        // Another request of theirs was faster.
+        Err(OperationError::User(UserCommandError::NameTaken)) => {
+            site.handle.with_state(|state| state.users.by_name(&name).cloned().ok_or_else(|| unknown_user_error(name.as_str())))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns why the name could pass for another one.
+fn find_deception(site: &DashboardState, name: &UserName) -> Option<String> {
+    name.lookalike_reason().map(|deception| deception.to_string()).or_else(|| {
+        let is_like_another = site.handle.with_state(|state| name.looks_like_any(state.users.iter().map(|user| &user.name)));
+        is_like_another.then(|| "it looks like the name of another user".into())
+    })
+}
+
+fn unknown_user_error(name: &str) -> PageError {
+    PageError::new(HttpError::Forbidden, "Not known here", format!("Nobody here is called {name}; ask an owner."))
+}
+
+fn invalid_header_error(forward: &ProxyAuth, reason: &str) -> PageError {
+    let text = format!("The header {} does not name one user: {reason}.", forward.header);
+    PageError::new(HttpError::BadRequest("the proxy names no single user".into()), "Who are you?", text)
+}

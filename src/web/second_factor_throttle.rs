@@ -1,0 +1,104 @@
+//! Wrong codes of second factors. Somebody who types them knows the password, so they are counted until the user signs in, and guessing
+//! soon takes longer than anybody has.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::domain::ids::UserId;
+use crate::domain::timestamp::Timestamp;
+
+/// Wrong codes in a row after which a user waits: see [limits](crate::docs::limits).
+const CODES_BEFORE_WAIT: u32 = 10;
+/// How long a user waits the first time. Each further time it is twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(3600);
+/// The longest that a user waits.
+const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
+
+/// Users whose wrong codes are counted: see [limits](crate::docs::limits). Beyond it the oldest are forgotten.
+const MAX_COUNTERS: usize = 20_000;
+
+/// Wrong codes of one user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct WrongCodeCount {
+    /// How many there are.
+    pub(super) codes: u32,
+    /// When the first one was typed.
+    pub(super) since: Timestamp,
+}
+
+#[derive(Clone, Copy)]
+struct WrongCodeCounter {
+    count: WrongCodeCount,
+    /// The uptime before which no further code is taken.
+    blocked_until: Duration,
+}
+
+/// Codes that were wrong since each user signed in, or are being looked at. Browsers in which the user signed in before are counted apart,
+/// so that a stranger does not keep them out. In memory: a restart forgets them.
+#[derive(Default)]
+pub(super) struct SecondFactorThrottle(Mutex<HashMap<(UserId, bool), WrongCodeCounter>>);
+
+impl SecondFactorThrottle {
+    /// Counts a code as wrong until [`record_success`](Self::succeeded) says otherwise, or says how long to wait. `uptime` is that of `now`.
+    pub(super) fn begin_attempt(&self, user: UserId, is_known_browser: bool, now: Timestamp, uptime: Duration) -> Result<(), Duration> {
+        let mut all = self.lock();
+        let oldest = || all.iter().min_by_key(|(_, counted)| counted.count.since).map(|(key, _)| *key);
+        if let Some(oldest) = (all.len() >= MAX_COUNTERS).then(oldest).flatten() {
+            all.remove(&oldest);
+        }
+        let first = WrongCodeCounter { count: WrongCodeCount { codes: 0, since: now }, blocked_until: Duration::ZERO };
+        let counted = all.entry((user, is_known_browser)).or_insert(first);
+        if let Some(wait) = counted.blocked_until.checked_sub(uptime).filter(|wait| !wait.is_zero()) {
+            return Err(wait);
+        }
+        counted.count.codes = counted.count.codes.saturating_add(1);
+        if counted.count.codes.is_multiple_of(CODES_BEFORE_WAIT) {
+            let doubled = 2_u32.saturating_pow(counted.count.codes / CODES_BEFORE_WAIT - 1);
+            counted.blocked_until = uptime + FIRST_WAIT.saturating_mul(doubled).min(MAX_WAIT);
+        }
+        Ok(())
+    }
+
+    /// The user has signed in: forgets the wrong codes and returns them. `is_counted`: the right code was counted, too.
+    pub(super) fn record_success(&self, user: UserId, is_known_browser: bool, is_counted: bool) -> Option<WrongCodeCount> {
+        let mut all = self.lock();
+        let [own, other] = [is_known_browser, !is_known_browser].map(|is_known| all.remove(&(user, is_known)).map(|counted| counted.count));
+        let own = own.map(|wrong| WrongCodeCount { codes: wrong.codes.saturating_sub(u32::from(is_counted)), ..wrong });
+        let both = [own, other].into_iter().flatten().filter(|wrong| wrong.codes > 0);
+        both.reduce(|one, other| WrongCodeCount { codes: one.codes.saturating_add(other.codes), since: one.since.min(other.since) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(UserId, bool), WrongCodeCounter>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_wrong_codes_in_a_row_wait_an_hour_and_then_twice_as_long() {
+        let (codes, user) = (SecondFactorThrottle::default(), UserId(1));
+        let mut uptime = 100;
+        let begin = |uptime: u64, is_known| {
+            let now = Timestamp::from_secs(i64::try_from(uptime).unwrap());
+            codes.begin_attempt(user, is_known, now, Duration::from_secs(uptime))
+        };
+        for hours in [1, 2, 4, 8, 16, 24, 24] {
+            for _ in 0..10 {
+                assert_eq!(begin(uptime, false), Ok(()));
+            }
+            assert_eq!(begin(uptime, false), Err(Duration::from_secs(hours * 3600)));
+            assert_eq!(begin(uptime + hours * 3600 - 1, false), Err(Duration::from_secs(1)));
+            uptime += hours * 3600;
+        }
+        // A browser that is known waits for its own, and the user is told of both.
+        assert_eq!(begin(uptime, true), Ok(()));
+        assert_eq!(codes.record_success(user, true, true), Some(WrongCodeCount { codes: 70, since: Timestamp::from_secs(100) }));
+        assert_eq!(codes.record_success(user, true, false), None);
+        assert_eq!(begin(uptime, false), Ok(()));
+        assert_eq!(codes.record_success(user, false, true), None, "a right code is none that was wrong");
+    }
+}

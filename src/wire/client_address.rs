@@ -1,0 +1,263 @@
+//! Who sent a request: what the connection says, or what a trusted proxy says about it.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use hyper::header::{FORWARDED, HeaderMap, HeaderName};
+use ipnet::IpNet;
+
+use crate::domain::ping::PingScheme;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// The other end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// Whether the connection is encrypted.
+    pub(crate) scheme: PingScheme,
+}
+
+/// Where a request came from, as the log of pings shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Client {
+    pub(crate) addr: IpAddr,
+    pub(crate) scheme: PingScheme,
+}
+
+impl Client {
+    /// Reads the address and the scheme from the headers if the peer is a trusted proxy, else from the connection, which also says what the
+    /// proxy leaves out.
+    ///
+    /// The address is the last of the list that no trusted proxy owns, since the client may have made up what stands before it. If
+    /// trusted proxies own all of them, it is the first. See [protocol](crate::docs::protocol).
+    pub(crate) fn from_headers(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> Self {
+        let (peer, spoken) = (peer.address.ip().to_canonical(), peer.scheme);
+        let trusts = |addr| is_trusted(addr, trusted);
+        if !trusts(peer) {
+            return Self { addr: peer, scheme: spoken };
+        }
+        let hops = if headers.contains_key(FORWARDED_FOR) { forwarded_for(headers) } else { forwarded(headers) };
+        let hop = hops.iter().rev().find(|hop| !hop.addr.is_some_and(trusts)).or(hops.first()).copied().unwrap_or_default();
+        // What stands last was written by the peer.
+        let proto = header_lines(headers, &FORWARDED_PROTO).last().and_then(|line| line.rsplit(',').next());
+        let scheme = proto.map_or(hop.scheme, |proto| parse_scheme(proto.trim()));
+        Self { addr: hop.addr.unwrap_or(peer), scheme: scheme.unwrap_or(spoken) }
+    }
+}
+
+/// Whether a trusted proxy has this address.
+pub(crate) fn is_trusted(addr: IpAddr, trusted: &[IpNet]) -> bool {
+    trusted.iter().any(|net| net.contains(&addr.to_canonical()))
+}
+
+/// What a proxy says of whom it had a request from; `None` where it says nothing that can be read.
+#[derive(Clone, Copy, Default)]
+struct ProxyHop {
+    addr: Option<IpAddr>,
+    scheme: Option<PingScheme>,
+}
+
+/// The lines of a header. Together they are one list (RFC 9110, section 5.3). A line with bytes that stand in no address is empty.
+fn header_lines<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> + use<'h> {
+    headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
+}
+
+/// The entries of `X-Forwarded-For`.
+fn forwarded_for(headers: &HeaderMap) -> Vec<ProxyHop> {
+    let entries = header_lines(headers, &FORWARDED_FOR).flat_map(|line| line.split(','));
+    entries.map(|entry| ProxyHop { addr: parse_address(entry.trim()), scheme: None }).collect()
+}
+
+/// The elements of `Forwarded` (RFC 7239, section 4).
+fn forwarded(headers: &HeaderMap) -> Vec<ProxyHop> {
+    let elements = header_lines(headers, &FORWARDED).flat_map(|line| split_unquoted(line, ','));
+    elements.map(|element| forwarded_element(element).unwrap_or_default()).collect()
+}
+
+/// Reads one element. Any mistake spoils all of it: a client that sends half a quoted string could otherwise hide in it what a proxy
+/// adds.
+fn forwarded_element(element: &str) -> Option<ProxyHop> {
+    let mut hop = ProxyHop::default();
+    for pair in split_unquoted(element, ';').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').filter(|(name, _)| !name.contains('"'))?;
+        let value = unquote(value)?;
+        if name.eq_ignore_ascii_case("for") {
+            hop.addr = parse_node(&value);
+        } else if name.eq_ignore_ascii_case("proto") {
+            hop.scheme = parse_scheme(&value);
+        }
+    }
+    Some(hop)
+}
+
+/// The parts of a text between separators that stand outside quoted strings.
+fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.split(move |c| {
+        let separates = c == separator && !quoted;
+        if !std::mem::take(&mut escaped) {
+            escaped = quoted && c == '\\';
+            quoted ^= c == '"';
+        }
+        separates
+    })
+}
+
+/// A token as it is, or what a quoted string says (RFC 9110, section 5.6.4).
+fn unquote(value: &str) -> Option<String> {
+    let Some(quoted) = value.strip_prefix('"') else { return (!value.contains('"')).then(|| value.to_owned()) };
+    let (mut said, mut rest) = (String::new(), quoted.chars());
+    loop {
+        match rest.next()? {
+            '"' => return rest.as_str().is_empty().then_some(said),
+            '\\' => said.push(rest.next()?),
+            c => said.push(c),
+        }
+    }
+}
+
+/// The address of a node (RFC 7239, section 6): an IPv6 address stands in brackets, a port is dropped.
+fn parse_node(node: &str) -> Option<IpAddr> {
+    match node.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?.0.parse().map(|addr: Ipv6Addr| addr.into()).ok(),
+        None => parse_address(node),
+    }
+}
+
+/// An address, or an IPv4 address with a port.
+fn parse_address(text: &str) -> Option<IpAddr> {
+    let with_port = || text.parse::<SocketAddr>().ok().filter(SocketAddr::is_ipv4).map(|socket| socket.ip());
+    text.parse().ok().or_else(with_port)
+}
+
+fn parse_scheme(name: &str) -> Option<PingScheme> {
+    match name {
+        "https" => Some(PingScheme::Https),
+        "http" => Some(PingScheme::Http),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a request with these header lines is taken for; 10.0.0.0/8 and 2001:db8:ffff::/48 are trusted.
+    fn client(peer: &str, lines: &[(&'static str, &str)]) -> (String, PingScheme) {
+        let trusted = ["10.0.0.0/8", "2001:db8:ffff::/48"].map(|net| net.parse().unwrap());
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        let peer = Peer { address: SocketAddr::new(peer.parse().unwrap(), 1), scheme: PingScheme::Http };
+        let Client { addr, scheme } = Client::from_headers(&headers, peer, &trusted);
+        (addr.to_string(), scheme)
+    }
+
+    const PROXY: &str = "10.1.2.3";
+
+    #[test]
+    fn the_last_address_that_no_proxy_owns_counts() {
+        for (forwarded, addr) in [
+            (["192.0.2.7"].as_slice(), "192.0.2.7"),
+            (&["6.6.6.6, 192.0.2.7"], "192.0.2.7"),
+            (&["6.6.6.6, 192.0.2.7 ,10.0.0.1,10.0.0.2"], "192.0.2.7"),
+            (&["6.6.6.6", "192.0.2.7", "10.0.0.1"], "192.0.2.7"),
+            (&["192.0.2.7, ::ffff:10.0.0.1, 2001:db8:ffff::1"], "192.0.2.7"),
+            (&["10.0.0.3, 10.0.0.1"], "10.0.0.3"),
+            (&[" 192.0.2.7:1234 , 10.0.0.1:80"], "192.0.2.7"),
+            (&["2001:DB8:0:0::1"], "2001:db8::1"),
+            (&["::ffff:192.0.2.33"], "::ffff:192.0.2.33"),
+            // No address: nothing is known but the peer.
+            (&[""], PROXY),
+            (&["192.0.2.7,"], PROXY),
+            (&["192.0.2.7, unknown, 10.0.0.1"], PROXY),
+            (&["192.0.2.7", "ž"], PROXY),
+            (&["[2001:db8::1]:80"], PROXY),
+            (&["unknown, 192.0.2.7"], "192.0.2.7"),
+        ] {
+            let lines: Vec<_> = forwarded.iter().map(|line| ("x-forwarded-for", *line)).collect();
+            assert_eq!(client(PROXY, &lines).0, addr, "{forwarded:?}");
+        }
+        let line = [("x-forwarded-for", "192.0.2.7")];
+        assert_eq!(client("::ffff:10.1.2.3", &line).0, "192.0.2.7");
+        assert_eq!(client("192.0.2.1", &line).0, "192.0.2.1", "not trusted");
+    }
+
+    #[test]
+    fn forwarded_counts_where_there_is_no_x_forwarded_for() {
+        use PingScheme::{Http, Https};
+        for (forwarded, addr, scheme) in [
+            (["for=192.0.2.7"].as_slice(), "192.0.2.7", Http),
+            (&["for=6.6.6.6, For=\"192.0.2.7:4711\";proto=https;by=10.0.0.1, for=10.0.0.1;proto=http"], "192.0.2.7", Https),
+            (&["for=6.6.6.6;proto=https", "for=192.0.2.7;proto=http"], "192.0.2.7", Http),
+            (&["for=\"[2001:DB8::1]\""], "2001:db8::1", Http),
+            (&["for=\"[2001:db8::1]:47011\" ; PROTO=\"htt\\ps\";"], "2001:db8::1", Https),
+            (&["host=\"a,b;c\";for=192.0.2.7"], "192.0.2.7", Http),
+            (&["for=10.0.0.3;proto=https, for=10.0.0.1"], "10.0.0.3", Https),
+            (&["for=192.0.2.7, for=unknown"], PROXY, Http),
+            (&["for=192.0.2.7, for=\"_hidden\";proto=https"], PROXY, Https),
+            (&["for=192.0.2.7, proto=https"], PROXY, Https),
+            (&["for=192.0.2.7,"], PROXY, Http),
+            (&["for=\"192.0.2.7"], PROXY, Http),
+            (&["for"], PROXY, Http),
+            (&["for=\"[2001:db8::1\""], PROXY, Http),
+            // What a client leaves open does not swallow what the proxy adds.
+            (&["for=6.6.6.6;x=\", for=\"[2001:db8::7]\""], PROXY, Http),
+            (&["for=6.6.6.6;x=;\", for=\"192.0.2.7:80\""], PROXY, Http),
+            (&["for=6.6.6.6, for=\", for=192.0.2.7"], PROXY, Http),
+            (&["for=6.6.6.6;x=\"", "for=192.0.2.7"], "192.0.2.7", Http),
+        ] {
+            let mut lines: Vec<_> = forwarded.iter().map(|line| ("forwarded", *line)).collect();
+            assert_eq!(client(PROXY, &lines), (addr.to_owned(), scheme), "{forwarded:?}");
+            lines.push(("x-forwarded-for", "192.0.2.9"));
+            assert_eq!(client(PROXY, &lines), ("192.0.2.9".to_owned(), Http), "{forwarded:?}");
+            assert_eq!(client("192.0.2.1", &lines[..1]), ("192.0.2.1".to_owned(), Http), "not trusted");
+        }
+    }
+
+    #[test]
+    fn an_encrypted_connection_is_https_unless_a_proxy_says_otherwise() {
+        let trusted = ["10.0.0.0/8".parse().unwrap()];
+        for (peer, proto, scheme) in [
+            ("192.0.2.1", None, PingScheme::Https),
+            ("192.0.2.1", Some("http"), PingScheme::Https),
+            (PROXY, None, PingScheme::Https),
+            (PROXY, Some("http"), PingScheme::Http),
+        ] {
+            let mut headers = HeaderMap::new();
+            proto.map(|proto| headers.insert(FORWARDED_PROTO, proto.parse().unwrap()));
+            let peer = Peer { address: SocketAddr::new(peer.parse().unwrap(), 1), scheme: PingScheme::Https };
+            assert_eq!(Client::from_headers(&headers, peer, &trusted).scheme, scheme, "{peer:?} {proto:?}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_is_what_the_nearest_proxy_says() {
+        for (lines, scheme) in [
+            (["https"].as_slice(), PingScheme::Https),
+            (&["http"], PingScheme::Http),
+            (&["wss"], PingScheme::Http),
+            (&["HTTPS"], PingScheme::Http),
+            (&["http, https "], PingScheme::Https),
+            (&["https", "http"], PingScheme::Http),
+        ] {
+            let lines: Vec<_> = lines.iter().map(|line| ("x-forwarded-proto", *line)).collect();
+            assert_eq!(client(PROXY, &lines), (PROXY.to_owned(), scheme), "{lines:?}");
+            assert_eq!(client("192.0.2.1", &lines).1, PingScheme::Http, "not trusted");
+        }
+        assert_eq!(client(PROXY, &[("forwarded", "for=192.0.2.7;proto=https"), ("x-forwarded-proto", "http")]).1, PingScheme::Http);
+    }
+
+    proptest! {
+        #[test]
+        fn no_client_changes_what_a_proxy_adds(sent in "[a-z0-9.,;=\" \\\\\\[\\]:]{0,60}|for=6\\.6\\.6\\.6(;x=\"?|, )[\"\\\\,;=]{0,4}") {
+            for added in ["for=192.0.2.7", "for=\"192.0.2.7:80\";proto=https", "for=192.0.2.7;by=\"_p\""] {
+                let (addr, _) = client(PROXY, &[("forwarded", &format!("{sent}, {added}"))]);
+                prop_assert!(addr == "192.0.2.7" || addr == PROXY, "{} became {}", sent, addr);
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Request bodies, bounded in bytes and in time.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body as _, Frame, Incoming};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Sleep, sleep, timeout};
+
+use super::connection_state::ConnectionState;
+use super::reply::HttpError;
+use crate::engine::apply::KEYWORD_SEARCH_BYTES;
+
+/// A body that has not arrived by then is answered 408.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes of a body that are read at all, kept or not. A longer body is answered 413.
+const MAX_READ_BYTES: usize = 10 << 20;
+/// Bytes of a body that each request may keep without the common budget. Most bodies are shorter. Keywords are searched in fewer.
+const UNBUDGETED_BYTES: usize = 16 << 10;
+const _: () = assert!(UNBUDGETED_BYTES >= KEYWORD_SEARCH_BYTES);
+/// In this time a sender that has some of the budget sends [`MIN_BYTES_PER_INTERVAL`], or loses it.
+const RATE_INTERVAL: Duration = Duration::from_secs(10);
+/// 1 kB a second.
+const MIN_BYTES_PER_INTERVAL: usize = 10_000;
+/// Bytes of all bodies that are coming in which may be kept at the same time, beyond the share of each.
+const BODY_BUDGET_BYTES: usize = 64 << 20;
+
+/// The budget that long bodies have in common, so that many at once do not take all memory. It needs no key to send one.
+pub(crate) struct BodyBudget(Semaphore);
+
+impl BodyBudget {
+    /// A budget of which nothing is taken.
+    pub(crate) fn new() -> Self {
+        Self(Semaphore::new(BODY_BUDGET_BYTES))
+    }
+}
+
+/// A body on its way. Its connection tells when it waits for more of it.
+pub(crate) struct IncomingBody<'a> {
+    inner: Incoming,
+    connection: &'a ConnectionState,
+}
+
+impl<'a> IncomingBody<'a> {
+    pub(crate) fn new(content: Incoming, line: &'a ConnectionState) -> Self {
+        Self { inner: content, connection: line }
+    }
+
+    async fn next_frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+        poll_fn(|cx| {
+            let frame = Pin::new(&mut self.inner).poll_frame(cx);
+            self.connection.set_awaiting_body(frame.is_pending());
+            frame
+        })
+        .await
+    }
+}
+
+impl Drop for IncomingBody<'_> {
+    fn drop(&mut self) {
+        self.connection.set_awaiting_body(false);
+    }
+}
+
+/// Reads a body of at most `max_read` bytes.
+pub(crate) async fn read_whole(body: IncomingBody<'_>, most: usize, budget: &BodyBudget) -> Result<Bytes, HttpError> {
+    read_body(body, BodyLimits { max_kept: most, max_read: most, must_be_whole: true }, budget).await
+}
+
+/// Reads a body and keeps its first `max_kept` bytes, or fewer where there is no room for long ones, but never fewer than 10,000 of them.
+/// What comes after them is read and dropped, up to 10 MiB in all.
+pub(crate) async fn read_prefix(body: IncomingBody<'_>, keep: usize, budget: &BodyBudget) -> Result<Bytes, HttpError> {
+    if body.inner.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    read_body(body, BodyLimits { max_kept: keep, max_read: MAX_READ_BYTES.max(keep), must_be_whole: false }, budget).await
+}
+
+/// What is wanted of a body.
+struct BodyLimits {
+    /// Bytes to keep.
+    max_kept: usize,
+    /// Bytes to read.
+    max_read: usize,
+    /// A beginning is worth nothing.
+    must_be_whole: bool,
+}
+
+async fn read_body(body: IncomingBody<'_>, wanted: BodyLimits, budget: &BodyBudget) -> Result<Bytes, HttpError> {
+    if body.inner.size_hint().lower() > wanted.max_read as u64 {
+        return Err(HttpError::BodyTooLarge(wanted.max_read));
+    }
+    timeout(BODY_TIMEOUT, read_frames(body, wanted, budget)).await.unwrap_or(Err(HttpError::BodyTimeout))
+}
+
+/// Takes room as the bytes come, and gives it back if they come too slowly.
+async fn read_frames(mut body: IncomingBody<'_>, wanted: BodyLimits, budget: &BodyBudget) -> Result<Bytes, HttpError> {
+    let BodyLimits { max_kept: mut keep, max_read: most, must_be_whole: whole } = wanted;
+    // It is not over `max_read`, or not known.
+    let announced = body.inner.size_hint().upper().map_or(usize::MAX, |bytes| bytes as usize);
+    let (mut length, mut kept) = (0_usize, Vec::new());
+    let mut room: Option<BodyBudgetShare<'_>> = None;
+    loop {
+        let frame = match &mut room {
+            Some(room) => tokio::select! {
+                frame = body.next_frame() => Some(frame),
+                () = room.wait_until_slow() => None,
+            },
+            None => Some(body.next_frame().await),
+        };
+        let data = match frame {
+            Some(None) => {
+                kept.shrink_to_fit();
+                return Ok(kept.into());
+            }
+            Some(Some(frame)) => {
+                frame.map_err(|_| HttpError::BadRequest("the request body broke off".into()))?.into_data().unwrap_or_default()
+            }
+            None if whole => return Err(HttpError::BodyTimeout),
+            None => {
+                (keep, room) = (UNBUDGETED_BYTES, None);
+                kept.truncate(keep);
+                kept.shrink_to_fit();
+                continue;
+            }
+        };
+        // Nearly every body comes in one piece. That piece is not copied.
+        if length == 0 && body.inner.is_end_stream() && data.len() <= UNBUDGETED_BYTES.min(most) {
+            return Ok(data.slice(..keep.min(data.len())));
+        }
+        let mut piece = keep.saturating_sub(length).min(data.len());
+        if piece > 0 && !BodyBudgetShare::reserve(&mut room, budget, &mut kept, piece, keep.min(announced)) {
+            if whole {
+                return Err(HttpError::BodyBudgetExhausted);
+            }
+            keep = length.max(UNBUDGETED_BYTES);
+            piece = keep.saturating_sub(length).min(data.len());
+        }
+        kept.extend_from_slice(data.get(..piece).unwrap_or_default());
+        length += data.len();
+        if length > most {
+            return Err(HttpError::BodyTooLarge(most));
+        }
+    }
+}
+
+/// What one body has of the budget.
+struct BodyBudgetShare<'b> {
+    permit: SemaphorePermit<'b>,
+    /// When it is looked at next how fast the body comes.
+    rate_timer: Pin<Box<Sleep>>,
+    /// Bytes since the last look.
+    received: usize,
+}
+
+impl<'b> BodyBudgetShare<'b> {
+    /// Makes room in `kept` for a piece, if there is any. There will be at most `max_read` bytes.
+    ///
+    /// Pieces are copied: each is a part of what was read at once, and would keep all of that in memory.
+    fn reserve(room: &mut Option<Self>, budget: &'b BodyBudget, kept: &mut Vec<u8>, piece: usize, most: usize) -> bool {
+        if let Some(room) = room {
+            room.received += piece;
+        }
+        let length = kept.len() + piece;
+        if length <= kept.capacity() {
+            return true;
+        }
+        let capacity = length.max(most.min(if length <= UNBUDGETED_BYTES { UNBUDGETED_BYTES } else { 2 * length }));
+        let beyond = capacity.saturating_sub(kept.capacity().max(UNBUDGETED_BYTES));
+        if beyond > 0 {
+            // No body is as long as 4 GiB.
+            let Ok(taken) = budget.0.try_acquire_many(beyond as u32) else { return false };
+            match room {
+                Some(room) => room.permit.merge(taken),
+                None => *room = Some(Self { permit: taken, rate_timer: Box::pin(sleep(RATE_INTERVAL)), received: 0 }),
+            }
+        }
+        kept.reserve_exact(capacity - kept.len());
+        true
+    }
+
+    /// Waits until the body comes too slowly.
+    async fn wait_until_slow(&mut self) {
+        loop {
+            self.rate_timer.as_mut().await;
+            if std::mem::take(&mut self.received) < MIN_BYTES_PER_INTERVAL {
+                return;
+            }
+            let next = self.rate_timer.deadline() + RATE_INTERVAL;
+            self.rate_timer.as_mut().reset(next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_memory_of_a_body_is_within_what_is_counted() {
+        for (piece, whole) in [(1, 40_000), (7, 95_000), (1000, 100_000), (8191, 95_000), (8191, 1_000_000)] {
+            for announced in [whole, usize::MAX] {
+                let budget = BodyBudget::new();
+                let (mut room, mut kept) = (None, Vec::new());
+                while kept.len() < whole {
+                    let piece = piece.min(whole - kept.len());
+                    assert!(BodyBudgetShare::reserve(&mut room, &budget, &mut kept, piece, announced));
+                    kept.resize(kept.len() + piece, 0);
+                    let counted = BODY_BUDGET_BYTES - budget.0.available_permits();
+                    assert!(kept.capacity() <= UNBUDGETED_BYTES + counted, "{} of {piece} have {}", kept.len(), kept.capacity());
+                    assert!(
+                        UNBUDGETED_BYTES + counted <= announced.min(2 * kept.len()).max(UNBUDGETED_BYTES),
+                        "{} of {piece} take {counted}",
+                        kept.len()
+                    );
+                }
+                drop(room);
+                assert_eq!(budget.0.available_permits(), BODY_BUDGET_BYTES);
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Configuration as files, against a real engine: what is applied is so, is so once, and is written as it was declared.
+
+mod documents;
+mod ownership;
+
+use overdue::clock::ManualClock;
+use overdue::declare::{self, ConfigApplyError, ConfigDocument, ExportedObject};
+use overdue::domain::declared::{ApplyOptions, ChangeOperation, DeclaredConfig, PlannedChange};
+use overdue::domain::timestamp::Timestamp;
+use overdue::engine::Handle;
+use overdue::store::Medium;
+
+use crate::support::engine::open;
+
+/// Whatever may be done is.
+pub(crate) const ALLOW_ALL: ApplyOptions = ApplyOptions { prune_limit: Some(10_000), adopt_unmanaged: true };
+/// Nothing is deleted, and what is nobody's is left alone.
+pub(crate) const ALLOW_NONE: ApplyOptions = ApplyOptions { prune_limit: None, adopt_unmanaged: false };
+
+/// An engine with a writer of its own.
+pub(crate) struct ConfigTestEngine {
+    pub(crate) handle: Handle,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl ConfigTestEngine {
+    pub(crate) fn new() -> Self {
+        let clock = ManualClock::at(Timestamp::from_secs(1_800_000_000));
+        let (handle, writer) = open(Medium::memory(), &clock, |_| {}).unwrap();
+        std::thread::spawn(|| writer.run());
+        Self { handle, runtime: tokio::runtime::Builder::new_current_thread().build().unwrap() }
+    }
+
+    pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
+    pub(crate) fn apply(&self, text: &str, manner: ApplyOptions) -> Result<Vec<String>, String> {
+        self.run(declare::apply_config(&self.handle, parse_document(text), manner)).map(change_lines).map_err(conflict_text)
+    }
+
+    pub(crate) fn diff(&self, text: &str, manner: ApplyOptions) -> Result<Vec<String>, String> {
+        self.run(declare::diff_config(&self.handle, &parse_document(text), manner)).map(change_lines).map_err(conflict_text)
+    }
+
+    pub(crate) fn export(&self) -> Vec<ExportedObject> {
+        declare::export_config(&self.handle, None, true)
+    }
+}
+
+impl Drop for ConfigTestEngine {
+    fn drop(&mut self) {
+        self.handle.close();
+    }
+}
+
+/// What a document wants, in which nothing may be wrong.
+pub(crate) fn parse_document(text: &str) -> DeclaredConfig {
+    let mut document = ConfigDocument::empty();
+    let problems = document.add_file("test", text.into());
+    assert!(problems.is_empty(), "{}\n{text}", document.render_problems(&problems));
+    declare::read_config(&document).unwrap_or_else(|problems| panic!("{}\n{text}", document.render_problems(&problems)))
+}
+
+fn conflict_text(error: ConfigApplyError) -> String {
+    match error {
+        ConfigApplyError::Conflicts(conflicts) => {
+            let told =
+                conflicts.iter().map(|conflict| format!("{} {}: {}", conflict.object.kind.name(), conflict.object.name, conflict.reason));
+            told.collect::<Vec<_>>().join("\n")
+        }
+        error => error.to_string(),
+    }
+}
+
+/// `~ check backup: grace 1h -> 15m`
+fn change_lines(changes: Vec<PlannedChange>) -> Vec<String> {
+    let value = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+    let line = |change: PlannedChange| {
+        let sign = match change.operation {
+            ChangeOperation::Add => '+',
+            ChangeOperation::Change => '~',
+            ChangeOperation::Adopt => 'a',
+            ChangeOperation::Delete => '-',
+            ChangeOperation::Keep => '?',
+        };
+        let fields = change.fields.into_iter().map(|(name, from, to)| format!("{name} {} -> {}", value(from), value(to)));
+        let fields = fields.collect::<Vec<_>>().join(", ");
+        format!(
+            "{sign} {} {}: {}",
+            change.object.kind.name(),
+            change.object.name,
+            if change.operation == ChangeOperation::Add { String::new() } else { fields }
+        )
+        .trim_end_matches([' ', ':'])
+        .to_owned()
+    };
+    changes.into_iter().map(line).collect()
+}

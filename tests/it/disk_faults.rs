@@ -1,0 +1,244 @@
+//! Disks that fail and disks that are full: callers are told, what was acknowledged stays, and the service recovers with its disk.
+
+use std::io;
+use std::path::Path;
+use std::process::Command as Program;
+
+use bytes::Bytes;
+use overdue::domain::ids::CheckId;
+use overdue::domain::ping::PingKind;
+use overdue::engine::HousekeepingLimits;
+use overdue::engine::command::{Command, CommandOutcome, Unavailable};
+use overdue::store::{FILE_NAME, Medium};
+
+use crate::support::commands::ping;
+use crate::support::disk::{Disk, DiskOperation};
+use crate::support::engine::{TestEngine, create_check_command};
+
+const KEPT: u32 = 1000;
+
+/// An engine with a check whose UUID is 7 and that has so many pings.
+fn engine_with_pings(medium: Medium, pings: u64) -> (TestEngine, CheckId) {
+    let mut engine = TestEngine::open(medium, HousekeepingLimits::default());
+    engine.create_project(KEPT);
+    let id = engine.create_check(7);
+    (0..pings).for_each(|_| drop(engine.execute(ping(7, PingKind::Success, body(1)))));
+    (engine, id)
+}
+
+fn body(kib: usize) -> Bytes {
+    vec![b'x'; kib << 10].into()
+}
+
+/// What the check shows in memory, and what its log holds if it can be read.
+fn counts(engine: &TestEngine, id: CheckId) -> (u64, Option<usize>) {
+    let check = engine.read_check(id);
+    (check.state.n_pings, engine.handle.pings(&check).ok().map(|pings| pings.len()))
+}
+
+/// Steps until the engine can write again.
+fn recover(engine: &mut TestEngine) {
+    for _ in 0..2 {
+        assert_eq!(engine.writer.step(false), Ok(true));
+    }
+    assert!(engine.handle.is_writable());
+    assert!(engine.writer.covers_all_deadlines());
+}
+
+#[test]
+fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
+    for operation in DiskOperation::ALL {
+        for after in 0.. {
+            let disk = Disk::default();
+            drop(engine_with_pings(disk.medium(), 20));
+            let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+            let id = engine.handle.with_state(|state| state.checks().next().unwrap().id);
+            disk.fail_after(operation, after);
+            let batch = [ping(7, PingKind::Fail, body(8)), create_check_command(9), ping(9, PingKind::Start, body(200))];
+            let read = counts(&engine, id);
+            let answers = engine.batch(batch);
+            let refused = answers.iter().filter(|answer| matches!(answer, Err(Unavailable::StorageFailed))).count();
+            if refused == 0 {
+                // The batch, and the reading before it, take fewer operations than that.
+                assert!(answers.iter().all(|answer| matches!(answer, Ok(Ok(_)))) && read == (20, Some(20)));
+                let certain = matches!(operation, DiskOperation::Write | DiskOperation::Sync);
+                assert!(after > 0 || !certain, "{operation:?} was never asked for");
+                break;
+            }
+            assert_eq!(refused, answers.len());
+            assert!(!engine.handle.is_writable());
+            // Memory is not ahead of the file, and the file is what it was or cannot be read.
+            let (seen, logged) = counts(&engine, id);
+            assert!(seen == 20 && logged.is_none_or(|logged| logged == 20), "{operation:?} {after}: {seen} {logged:?}");
+            assert!(engine.handle.with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(9)).is_none()));
+            assert_eq!(engine.batch([ping(7, PingKind::Success, "")]), [Err(Unavailable::StorageFailed)]);
+            disk.heal();
+            recover(&mut engine);
+            // All of the batch or nothing.
+            let whole = engine.handle.with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(9)).is_some());
+            assert_eq!(counts(&engine, id), if whole { (21, Some(21)) } else { (20, Some(20)) }, "{operation:?} {after}");
+            assert_eq!(engine.execute(ping(7, PingKind::Success, "")), CommandOutcome::Pinged);
+        }
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_read_any_more_is_reopened() {
+    let disk = Disk::default();
+    let (mut engine, id) = engine_with_pings(disk.medium(), 0);
+    // More than the cache holds.
+    engine.batch((0..300).map(|_| ping(7, PingKind::Success, body(90))));
+    let wrong = |engine: &TestEngine| {
+        (1..=300).find(|n| !matches!(engine.handle.body(&engine.read_check(id), *n), Ok(Some(found)) if found == body(90)))
+    };
+    assert_eq!(wrong(&engine), None);
+    disk.fail_after(DiskOperation::Read, 0);
+    assert!(wrong(&engine).is_some());
+    disk.heal();
+    // Nobody has to ping for that.
+    engine.handle.check_writer();
+    recover(&mut engine);
+    assert_eq!((counts(&engine, id), wrong(&engine)), ((300, Some(300)), None));
+}
+
+#[test]
+fn an_old_row_that_cannot_be_read_keeps_nobody_from_pinging() {
+    let disk = Disk::default();
+    let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+    engine.create_project(2);
+    let id = engine.create_check(7);
+    (0..50).for_each(|_| drop(engine.execute(ping(7, PingKind::Success, ""))));
+    engine.handle.close();
+    while engine.writer.step(false) == Ok(true) {}
+    drop(engine);
+    let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(redb::TableDefinition::<u64, &[u8]>::new("pings")).unwrap().insert(5, &[99][..]).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    // The sweep meets it at once.
+    let mut engine = TestEngine::open(
+        disk.medium(),
+        HousekeepingLimits { slice_rows: 10, min_tail: 1, tail_per_check: 0, slack_entries: 2, ..HousekeepingLimits::default() },
+    );
+    (0..50).for_each(|_| assert_eq!(engine.execute(ping(7, PingKind::Success, "")), CommandOutcome::Pinged));
+    assert_eq!(counts(&engine, id), (100, Some(2)));
+}
+
+#[test]
+fn a_full_disk_refuses_pings_until_there_is_room() {
+    let disk = Disk::default();
+    let (mut engine, id) = engine_with_pings(disk.medium(), 5);
+    disk.set_capacity(Some(disk.len() + 100_000));
+    let acknowledged = fill(&mut engine);
+    let (seen, logged) = counts(&engine, id);
+    assert_eq!((seen, logged), (5 + acknowledged, Some(5 + acknowledged as usize)));
+    disk.set_capacity(None);
+    recover(&mut engine);
+    assert!(counts(&engine, id).0 >= 5 + acknowledged);
+    assert_eq!(engine.execute(ping(7, PingKind::Success, body(90))), CommandOutcome::Pinged);
+}
+
+/// Pings with large bodies until one is refused; how many were acknowledged.
+fn fill(engine: &mut TestEngine) -> u64 {
+    (0..10_000)
+        .find(|_| engine.batch([ping(7, PingKind::Success, body(90))]) == [Err(Unavailable::StorageFailed)])
+        .expect("the disk fills up")
+}
+
+/// A small file system of its own, which goes when this is dropped.
+struct SmallFileSystem(tempfile::TempDir);
+
+impl SmallFileSystem {
+    fn mount(size: &str) -> Result<Self, String> {
+        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let arguments = ["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"];
+        let output = Program::new("mount").args(arguments).arg(directory.path()).output().map_err(|error| error.to_string())?;
+        if output.status.success() { Ok(Self(directory)) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallFileSystem {
+    fn drop(&mut self) {
+        let _ = Program::new("umount").arg(self.path()).status();
+    }
+}
+
+#[test]
+fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
+    let file_system = match SmallFileSystem::mount("12m") {
+        Ok(file_system) => file_system,
+        Err(reason) => {
+            eprintln!("skipped: a file system that can be filled needs the right to mount one: {reason}");
+            return Ok(());
+        }
+    };
+    let ballast = file_system.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 4 << 20])?;
+    let data = file_system.path().join("data");
+    let medium = || Medium::Directory(data.clone());
+    let (mut engine, id) = engine_with_pings(medium(), 5);
+    let mut acknowledged = fill(&mut engine);
+    // There was no space for the next doubling of the file, and nothing dead. What is left of the disk is used up then.
+    recover(&mut engine);
+    acknowledged += fill(&mut engine);
+    println!("{acknowledged} pings of 90 KiB until {} was full", data.join(FILE_NAME).display());
+    // It stays refused, what was acknowledged can be read all the while, and nothing more is written in between.
+    let refused =
+        |engine: &mut TestEngine| assert_eq!(engine.batch([ping(7, PingKind::Success, body(90))]), [Err(Unavailable::StorageFailed)]);
+    refused(&mut engine);
+    let (seen, logged) = counts(&engine, id);
+    // A ping that was refused at its last step may be there.
+    assert!(seen >= 5 + acknowledged && logged == Some(seen as usize), "{seen} {logged:?} {acknowledged}");
+    for _ in 0..3 {
+        refused(&mut engine);
+        assert_eq!(counts(&engine, id), (seen, logged));
+    }
+    // A restart helps nobody, and harms nothing.
+    drop(engine);
+    let mut engine = TestEngine::open(medium(), HousekeepingLimits::default());
+    assert!(counts(&engine, id).0 >= 5 + acknowledged);
+    fill(&mut engine);
+    std::fs::remove_file(&ballast)?;
+    recover(&mut engine);
+    let recovered = counts(&engine, id).0;
+    assert!(recovered >= 5 + acknowledged);
+    // The first may find too little space for the next doubling of the file.
+    let taken = (0..3).any(|_| {
+        let answer = engine.batch([ping(7, PingKind::Success, body(90))]);
+        recover(&mut engine);
+        answer == [Ok(Ok(CommandOutcome::Pinged))]
+    });
+    assert!(taken);
+    assert_eq!(engine.execute(Command::PauseCheck(id)), CommandOutcome::Check(Box::new(engine.read_check(id))));
+    drop(engine);
+    let engine = TestEngine::open(medium(), HousekeepingLimits::default());
+    assert_eq!(counts(&engine, id), (recovered + 1, Some(recovered as usize + 1)));
+    let newest = engine.handle.body(&engine.read_check(id), recovered + 1).unwrap();
+    assert_eq!(newest.map(Bytes::from), Some(body(90)));
+    Ok(())
+}
+
+#[test]
+fn a_full_file_system_heals_by_itself_when_something_is_dead() {
+    let file_system = match SmallFileSystem::mount("14m") {
+        Ok(file_system) => file_system,
+        Err(reason) => {
+            eprintln!("skipped: a file system that can be filled needs the right to mount one: {reason}");
+            return;
+        }
+    };
+    let mut engine = TestEngine::open(Medium::Directory(file_system.path().join("data")), HousekeepingLimits::default());
+    engine.create_project(2);
+    let id = engine.create_check(7);
+    let taken = (0..400).filter(|_| engine.batch([ping(7, PingKind::Success, body(90))]).remove(0).is_ok()).count();
+    assert!((300..400).contains(&taken), "{taken} of 400 pings taken");
+    assert_eq!(engine.handle.pings(&engine.read_check(id)).unwrap().len(), 2);
+    // Space that is asked for in vain is not kept.
+    let rest = std::fs::write(file_system.path().join("rest"), [1; 100_000]);
+    assert!(rest.is_ok(), "{rest:?}");
+}

@@ -1,0 +1,153 @@
+//! Every way down, with everything that can hold the telling of it back: what is told, what it waits for, and whether its end is told.
+
+use overdue::domain::maintenance_window::WindowTimesInput;
+use overdue::domain::parents::Parents;
+use overdue::domain::text::{Name, Tags};
+use overdue::engine::command::NewWindow;
+
+use super::*;
+
+/// How a check goes down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum DowntimeCause {
+    /// It was up, and its ping is missing.
+    Late,
+    /// It was up, new or paused, and reports a failure.
+    FailsUp,
+    FailsNew,
+    FailsPaused,
+    /// It was up, and a run that it reported did not end.
+    Overrun,
+    /// It was up, and by other settings its ping is missing.
+    Edited,
+}
+
+/// What may hold it back.
+#[derive(Clone, Copy, Debug)]
+struct HoldCase {
+    way: DowntimeCause,
+    /// It has to fail so often in a row.
+    after: u64,
+    /// A maintenance window is open.
+    window: bool,
+    /// It depends on a check that is up (`Some(false)`), or down, which was told.
+    parent: Option<bool>,
+    /// No pings could be taken for a while.
+    away: bool,
+}
+
+impl HoldCase {
+    fn all() -> impl Iterator<Item = Self> {
+        let ways = [
+            DowntimeCause::Late,
+            DowntimeCause::FailsUp,
+            DowntimeCause::FailsNew,
+            DowntimeCause::FailsPaused,
+            DowntimeCause::Overrun,
+            DowntimeCause::Edited,
+        ];
+        (0..ways.len() * 2 * 2 * 3 * 2).map(move |number| Self {
+            way: ways[number / 24],
+            after: if number % 2 == 0 { 1 } else { 3 },
+            window: number / 2 % 2 == 1,
+            away: number / 4 % 2 == 1,
+            parent: [None, Some(false), Some(true)][number / 8 % 3],
+        })
+    }
+
+    fn is_silent(self) -> bool {
+        matches!(self.way, DowntimeCause::Late | DowntimeCause::Overrun | DowntimeCause::Edited)
+    }
+
+    /// What it waits for; the rules in their order.
+    fn expected_hold_reason(self, parent: CheckId) -> Option<HoldReason> {
+        let is_silent = self.is_silent();
+        if self.away && is_silent {
+            Some(HoldReason::ServerOutage)
+        } else if self.after > 1 {
+            Some(HoldReason::BelowThreshold)
+        } else if self.window {
+            Some(HoldReason::MaintenanceWindow)
+        } else if is_silent && self.parent == Some(true) {
+            Some(HoldReason::ParentDown(parent))
+        } else {
+            None
+        }
+    }
+
+    /// Makes the check go down. The time without pings is too long to be none, and a ping is expected in it.
+    fn go_down(self, engine: &mut TestEngine, id: CheckId) {
+        let pause = |engine: &mut TestEngine| if self.away { sleep(engine, 50) } else { wait(engine, 50) };
+        match self.way {
+            DowntimeCause::FailsNew => pause(engine),
+            DowntimeCause::FailsPaused => {
+                engine.execute(Command::PauseCheck(id));
+                pause(engine);
+            }
+            DowntimeCause::FailsUp => {
+                engine.execute(ping(7, PingKind::Success, ""));
+                pause(engine);
+            }
+            DowntimeCause::Late => {
+                engine.execute(ping(7, PingKind::Success, ""));
+                wait(engine, 290);
+                pause(engine);
+                return wait(engine, 21);
+            }
+            DowntimeCause::Overrun => {
+                engine.execute(ping(7, PingKind::Success, ""));
+                engine.execute(ping(7, PingKind::Start, ""));
+                pause(engine);
+                return wait(engine, 11);
+            }
+            DowntimeCause::Edited => {
+                engine.execute(ping(7, PingKind::Success, ""));
+                wait(engine, 30);
+                pause(engine);
+                wait(engine, 100);
+                let shortest = Some(Seconds::parse(60).unwrap());
+                let edit = CheckEdit { timeout: shortest, grace: shortest, ..CheckEdit::default() };
+                return drop(engine.execute(Command::UpdateCheck(id, Box::new(edit))));
+            }
+        }
+        engine.execute(ping(7, PingKind::Fail, ""));
+    }
+}
+
+#[test]
+fn whatever_takes_a_check_down_is_told_unless_something_holds_it_back() {
+    for case in HoldCase::all() {
+        let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+        engine.create_project(100);
+        let (hook, parent) = (channel(&mut engine, 1, "webhook", HOOK), create_periodic_check(&mut engine, 6, 86_400, 3600));
+        let id = create_periodic_check(&mut engine, 7, 300, 60);
+        let parents = case.parent.map(|_| Parents::new(vec![parent]).unwrap());
+        engine.execute(Command::SetAlerting { check: id, after: Some(FailureThreshold::parse(case.after).unwrap()), parents });
+        engine.execute(ping(6, if case.parent == Some(true) { PingKind::Fail } else { PingKind::Success }, ""));
+        let before = waiting(&engine).len();
+        if case.window {
+            let times = WindowTimesInput { minutes: Some(600), ..WindowTimesInput::default() }.parse(engine.handle.now()).unwrap();
+            let (uuid, name, tags) = (engine.handle.random().uuid(), Name::default(), Tags::default());
+            engine.execute(Command::CreateWindow(Box::new(NewWindow { uuid, project: MAIN, name, tags, times })));
+        }
+        case.go_down(&mut engine, id);
+        let check = engine.read_check(id);
+        let held = match check.state.notification {
+            NotificationState::Pending { reason: held, .. } => Some(held),
+            _ => None,
+        };
+        assert_eq!((check.state.status, held), (Status::Down, case.expected_hold_reason(parent)), "{case:?}");
+        let told = |engine: &TestEngine| waiting(engine)[before..].to_vec();
+        let mut expected = if held.is_none() { vec![(hook, id, AlertEvent::Down)] } else { Vec::new() };
+        assert_eq!(told(&engine), expected, "{case:?}");
+        // Its end is told to those who know that it was down, and the log says why nobody does.
+        engine.execute(ping(7, PingKind::Success, ""));
+        if held.is_none() {
+            expected.push((hook, id, AlertEvent::Up));
+        }
+        assert_eq!((told(&engine), engine.read_check(id).state.notification), (expected, NotificationState::NotNeeded), "{case:?}");
+        let quiet: Vec<_> = finished(&engine).into_iter().map(|delivery| (delivery.result, delivery.reason.to_string())).collect();
+        let reason = |held: HoldReason| (DeliveryResult::Skipped, held.skipped_text(Status::Up).to_owned());
+        assert_eq!(quiet, held.map(reason).into_iter().collect::<Vec<_>>(), "{case:?}");
+    }
+}

@@ -1,0 +1,269 @@
+//! What the history of a check comes to, told from its first event every time it is asked for: no state is carried from one question to
+//! the next, and no code is shared with the engine.
+
+use std::num::NonZeroU8;
+
+use bytes::Bytes;
+use overdue::domain::flip::FlipCause;
+use overdue::domain::ping::{PingKind, PingMethod};
+use overdue::domain::recent_outcomes::RunOutcome;
+use overdue::domain::status::{Status, VisibleStatus};
+use overdue::engine::command::PingSignal;
+use uuid::Uuid;
+
+const SECOND: i64 = 1_000_000;
+/// A time so far ahead of the clock comes from another clock.
+pub(crate) const CLOCK_JUMP: i64 = 5 * SECOND;
+/// The engine looks for deadlines that have passed up to a multiple of this.
+const TICK: i64 = 1 << 16;
+
+/// When the next ping is expected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ModelPeriod {
+    Seconds(i64),
+    /// `*/5 * * * *`
+    EveryFiveMinutes,
+    /// `0 3 * * *`
+    AtThree,
+    /// An OnCalendar expression whose only moment has passed.
+    Ended,
+}
+
+/// What of a check's settings decides about pings and deadlines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ModelRules {
+    pub(crate) period: ModelPeriod,
+    pub(crate) grace: i64,
+    pub(crate) manual_resume: bool,
+    pub(crate) post_only: bool,
+    /// Whether the keywords `GO`, `OK_REPLY` and `ERR` are set; otherwise there are none.
+    pub(crate) keywords: bool,
+    pub(crate) filter_subject: bool,
+    pub(crate) filter_body: bool,
+    pub(crate) filter_http_body: bool,
+    pub(crate) default_fail: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum HistoryEvent {
+    Ping {
+        signal: PingSignal,
+        method: PingMethod,
+        rid: Option<Uuid>,
+        sent: Bytes,
+        stored: Bytes,
+    },
+    NewRules(ModelRules),
+    Pause,
+    Resume,
+    /// The engine looks for deadlines that have passed.
+    CheckDeadlines,
+    /// It looks at this check alone, to the microsecond.
+    Settle,
+    /// What it waits for counts from now, if it counts from a time ahead of the clock.
+    ResumeAfterClockJump,
+}
+
+/// A logged ping.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LoggedPing {
+    pub(crate) n: u64,
+    pub(crate) at: i64,
+    pub(crate) kind: PingKind,
+    pub(crate) method: PingMethod,
+    pub(crate) rid: Option<Uuid>,
+    pub(crate) exit: Option<u8>,
+    pub(crate) body: Bytes,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ReplayedCheck {
+    rules: ModelRules,
+    pub(crate) status: Status,
+    pub(crate) last_ping: Option<i64>,
+    pub(crate) run: Option<(i64, Option<Uuid>)>,
+    pub(crate) last_duration: Option<i64>,
+    pub(crate) log: Vec<LoggedPing>,
+    /// Moment, status before, status after, cause.
+    pub(crate) flips: Vec<(i64, Status, Status, FlipCause)>,
+    /// Of all completions and missed deadlines, oldest first.
+    pub(crate) outcomes: Vec<RunOutcome>,
+    pub(crate) changed: i64,
+}
+
+impl ReplayedCheck {
+    pub(crate) fn replay(created: i64, rules: ModelRules, imported: &[LoggedPing], history: &[(i64, HistoryEvent)]) -> Self {
+        let mut story = Self {
+            rules,
+            status: Status::New,
+            last_ping: None,
+            run: None,
+            last_duration: None,
+            log: imported.to_vec(),
+            flips: Vec::new(),
+            outcomes: Vec::new(),
+            changed: created,
+        };
+        for (at, event) in history {
+            story.wait_until(if matches!(event, HistoryEvent::CheckDeadlines) { at / TICK * TICK } else { *at });
+            story.apply(event, *at);
+            if let HistoryEvent::NewRules(_) | HistoryEvent::Ping { .. } = event {
+                let edited = matches!(event, HistoryEvent::NewRules(_)).then_some(FlipCause::SettingsChanged);
+                // A change that lies ahead is of another clock.
+                let not_before = Some(story.changed).filter(|changed| changed <= at);
+                story.go_down_if_due(*at, edited, not_before);
+            }
+        }
+        story
+    }
+
+    /// The rules that count now.
+    pub(crate) fn rules(&self) -> &ModelRules {
+        &self.rules
+    }
+
+    /// Time alone takes a check down, at its deadline.
+    fn wait_until(&mut self, now: i64) {
+        self.go_down_if_due(now, None, None);
+    }
+
+    fn go_down_if_due(&mut self, now: i64, cause: Option<FlipCause>, not_before: Option<i64>) {
+        if let Some(deadline) = self.deadline().filter(|deadline| *deadline <= now) {
+            let is_run = self.run.is_some_and(|(start, _)| self.grace_start().is_none_or(|expected| start < expected));
+            let cause = cause.unwrap_or(if is_run { FlipCause::Overrun } else { FlipCause::Late });
+            self.outcomes.push(RunOutcome::Missed);
+            self.change_status(Status::Down, not_before.map_or(deadline, |at| deadline.max(at)), cause);
+        }
+    }
+
+    fn apply(&mut self, event: &HistoryEvent, now: i64) {
+        match event {
+            HistoryEvent::CheckDeadlines | HistoryEvent::Settle => {}
+            HistoryEvent::NewRules(rules) => self.rules = *rules,
+            HistoryEvent::Pause => {
+                self.run = None;
+                self.change_status(Status::Paused, now, FlipCause::PausedOrResumed);
+            }
+            HistoryEvent::Resume => {
+                self.last_ping = None;
+                self.run = None;
+                self.change_status(Status::New, now, FlipCause::PausedOrResumed);
+            }
+            HistoryEvent::ResumeAfterClockJump => {
+                let ahead = |at: &i64| at - now >= CLOCK_JUMP;
+                self.last_ping = self.last_ping.map(|at| if ahead(&at) { now } else { at });
+                self.run = self.run.map(|(start, rid)| (if ahead(&start) { now } else { start }, rid));
+            }
+            HistoryEvent::Ping { signal, method, rid, sent, stored } => {
+                let (kind, cause) = self.classify(signal, *method, sent);
+                let exit = if let PingSignal::Exit(status) = signal { Some(*status) } else { None };
+                let n = self.log.len() as u64 + 1;
+                self.log.push(LoggedPing { n, at: now, kind, method: *method, rid: *rid, exit, body: stored.clone() });
+                match kind {
+                    PingKind::Start => self.run = Some((now, *rid)),
+                    PingKind::Success | PingKind::Fail => self.finish(kind, cause, *rid, now),
+                    PingKind::Log | PingKind::Ignored => {}
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, kind: PingKind, cause: FlipCause, rid: Option<Uuid>, now: i64) {
+        self.last_ping = Some(now);
+        let run = self.run;
+        let (duration, goes_on) = match (run, rid, kind) {
+            (None, _, _) => (None, false),
+            (Some((start, started_by)), rid, _) if started_by == rid => (Some(now - start).filter(|_| start <= now), false),
+            (Some(_), Some(_), PingKind::Success) => (None, true),
+            (Some(_), _, _) => (None, false),
+        };
+        self.last_duration = duration;
+        self.run = run.filter(|_| goes_on);
+        let (to, outcome) = if kind == PingKind::Success { (Status::Up, RunOutcome::Success) } else { (Status::Down, RunOutcome::Fail) };
+        self.outcomes.push(outcome);
+        self.change_status(to, now, cause);
+    }
+
+    /// What a signal means, and what a flip that it makes is caused by.
+    fn classify(&self, signal: &PingSignal, method: PingMethod, sent: &Bytes) -> (PingKind, FlipCause) {
+        let rules = &self.rules;
+        let ignored = (PingKind::Ignored, FlipCause::Unknown);
+        if self.status == Status::Paused && rules.manual_resume {
+            return ignored;
+        }
+        match signal {
+            PingSignal::Http(_) | PingSignal::Exit(_) if rules.post_only && method != PingMethod::Post => ignored,
+            PingSignal::Http(_) | PingSignal::Exit(_) if rules.filter_http_body => {
+                self.classify_by_keywords(&String::from_utf8_lossy(&sent[..sent.len().min(10_000)]))
+            }
+            PingSignal::Http(kind) => (*kind, if *kind == PingKind::Fail { FlipCause::Fail } else { FlipCause::Success }),
+            PingSignal::Exit(status) => NonZeroU8::new(*status)
+                .map_or((PingKind::Success, FlipCause::Success), |status| (PingKind::Fail, FlipCause::ExitStatus(status))),
+            PingSignal::Email { .. } if !rules.filter_subject && !rules.filter_body => (PingKind::Success, FlipCause::Success),
+            PingSignal::Email { subject, text, .. } => {
+                let searched = [(rules.filter_subject, subject), (rules.filter_body, text)];
+                let searched: Vec<_> = searched.iter().filter(|(on, _)| *on).map(|(_, text)| text.as_ref()).collect();
+                self.classify_by_keywords(&searched.join("\n"))
+            }
+        }
+    }
+
+    fn classify_by_keywords(&self, text: &str) -> (PingKind, FlipCause) {
+        let words = [
+            ("ERR", PingKind::Fail, FlipCause::Keyword),
+            ("OK", PingKind::Success, FlipCause::Success),
+            ("GO", PingKind::Start, FlipCause::Unknown),
+        ];
+        let found = words.into_iter().find(|(word, ..)| self.rules.keywords && text.contains(word));
+        let without =
+            if self.rules.default_fail { (PingKind::Fail, FlipCause::NoKeyword) } else { (PingKind::Ignored, FlipCause::Unknown) };
+        found.map_or(without, |(_, kind, cause)| (kind, cause))
+    }
+
+    fn change_status(&mut self, to: Status, at: i64, cause: FlipCause) {
+        if self.status != to {
+            self.flips.push((at, self.status, to, cause));
+            self.changed = at;
+            self.status = to;
+        }
+    }
+
+    fn grace_start(&self) -> Option<i64> {
+        let last_ping = self.last_ping.filter(|_| self.status == Status::Up)?;
+        let day = 86_400 * SECOND;
+        match self.rules.period {
+            ModelPeriod::Seconds(seconds) => Some(last_ping + seconds * SECOND),
+            ModelPeriod::EveryFiveMinutes => Some((last_ping / (300 * SECOND) + 1) * 300 * SECOND),
+            ModelPeriod::AtThree => {
+                let three = last_ping / day * day + 3 * 3600 * SECOND;
+                Some(if three > last_ping { three } else { three + day })
+            }
+            ModelPeriod::Ended => None,
+        }
+    }
+
+    /// What is waited for: the expected ping, or the end of the run counted from its start.
+    pub(crate) fn next_ping(&self) -> Option<i64> {
+        let start = self.run.map(|(start, _)| start);
+        [self.grace_start(), start].into_iter().flatten().min().filter(|_| self.status != Status::Down)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<i64> {
+        self.next_ping().map(|from| from + self.rules.grace * SECOND)
+    }
+
+    pub(crate) fn shown(&self, now: i64) -> VisibleStatus {
+        let grace = self.rules.grace * SECOND;
+        if self.run.is_some_and(|(start, _)| now >= start + grace) {
+            return VisibleStatus::Down;
+        }
+        match (self.status, self.grace_start()) {
+            (Status::New, _) => VisibleStatus::New,
+            (Status::Paused, _) => VisibleStatus::Paused,
+            (Status::Down, _) => VisibleStatus::Down,
+            (Status::Up, Some(start)) if now >= start + grace => VisibleStatus::Down,
+            (Status::Up, Some(start)) if now >= start => VisibleStatus::Grace,
+            (Status::Up, _) => VisibleStatus::Up,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Files that are damaged, or that go away under a running server: told in one line, and never acknowledged into nothing.
+
+use std::time::{Duration, Instant};
+
+use crate::client::HttpClient;
+use crate::server_process::{ServerProcess, admin, overdue, run, temp_data_directory};
+
+#[test]
+fn a_damaged_file_is_told_in_one_line() {
+    let (_directory, data) = temp_data_directory();
+    admin(&data, &["project", "create", "main"]);
+    let file = data.join("overdue.redb");
+    let whole = std::fs::read(&file).unwrap();
+    let altered = [&whole[..4096], &whole[4096..].iter().map(|byte| byte ^ 0x5a).collect::<Vec<_>>()].concat();
+    let cases = [altered, whole[..8192].to_vec(), vec![0; whole.len()], Vec::new(), b"notes".to_vec()];
+    for (number, bytes) in cases.iter().enumerate() {
+        std::fs::write(&file, bytes).unwrap();
+        for words in [&["serve", "--listen", "127.0.0.1:0"][..], &["project", "list"]] {
+            let done = run(overdue(words).arg("--data").arg(&data));
+            let told = format!("overdue: {} cannot be opened: ", file.display());
+            assert!(
+                done.status == 1 && done.err.lines().count() == 1 && done.err.starts_with(&told),
+                "{number}: {} {}",
+                done.status,
+                done.err
+            );
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), *bytes);
+    }
+}
+
+#[test]
+fn a_file_removed_under_a_running_server_takes_no_more_pings() {
+    let (_directory, data) = temp_data_directory();
+    admin(&data, &["project", "create", "main"]);
+    let key = admin(&data, &["key", "create", "--project", "main", "--access", "ping"]);
+    let mut server = ServerProcess::start(&data);
+    let mut client = HttpClient::connect(server.address).unwrap();
+    let path = format!("/ping/{key}/job?create=1");
+    assert_eq!(client.post(&path, b"").unwrap().status, 201);
+    let (file, aside) = (data.join("overdue.redb"), data.join("aside"));
+    std::fs::rename(&file, &aside).unwrap();
+    let removed = Instant::now();
+    while client.post(&path, b"").unwrap().status == 200 {
+        assert!(removed.elapsed() < Duration::from_secs(2), "pings are still taken");
+    }
+    server.wait_for("NO PINGS ARE TAKEN");
+    assert_eq!(client.get("/healthz", "").unwrap().status, 503);
+    // It comes back: nothing was lost, and pings are taken again.
+    std::fs::rename(&aside, &file).unwrap();
+    server.wait_for("takes pings again");
+    assert_eq!(client.post(&path, b"").unwrap().status, 200);
+    server.stop();
+}

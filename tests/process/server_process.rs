@@ -1,0 +1,146 @@
+//! Runs the binary: as a command that ends, and as a server that is waited for.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a busy machine.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The binary, with nothing of our environment.
+pub fn overdue(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overdue"));
+    command.args(words).env_clear().stdin(Stdio::null());
+    command
+}
+
+/// What a command came to.
+pub struct ProcessOutput {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+pub fn run(command: &mut Command) -> ProcessOutput {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    ProcessOutput { status: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Administers the data in a directory and gives what the command printed.
+pub fn admin(data: &Path, words: &[&str]) -> String {
+    let done = run(overdue(words).arg("--data").arg(data));
+    assert_eq!((done.status, done.err.as_str()), (0, ""), "{words:?}");
+    done.out.trim_end().to_owned()
+}
+
+/// A directory to work in, gone at the end, and the data directory that a server makes in it.
+pub fn temp_data_directory() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::Builder::new().prefix("overdue").tempdir().unwrap();
+    let data = directory.path().join("data");
+    (directory, data)
+}
+
+/// A server that has said where it listens. It is killed when it is dropped.
+pub struct ServerProcess {
+    child: Child,
+    lines: Receiver<String>,
+    /// What it has logged, as far as somebody waited for it.
+    pub log: Vec<String>,
+    pub address: SocketAddr,
+}
+
+impl ServerProcess {
+    pub fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    pub fn start_with(data: &Path, words: &[&str]) -> Self {
+        Self::spawn(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(data).args(words))
+    }
+
+    /// Starts a server that this command is for.
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (tell, lines) = channel();
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        let mut server = Self { child, lines, log: Vec::new(), address: ([127, 0, 0, 1], 0).into() };
+        let line = server.wait_for("listening for HTTP");
+        server.address = line.split("address=").nth(1).unwrap().parse().unwrap();
+        server
+    }
+
+    /// Waits for a line of the log with this in it.
+    pub fn wait_for(&mut self, part: &str) -> String {
+        loop {
+            match self.lines.recv_timeout(WAIT_TIMEOUT) {
+                Ok(line) => self.log.push(line.clone()),
+                Err(_) => panic!("no {part:?} in the log:\n{}", self.log.join("\n")),
+            }
+            if let Some(line) = self.log.last().filter(|line| line.contains(part)) {
+                return line.clone();
+            }
+        }
+    }
+
+    /// The same for a line that may have come before this one listened.
+    pub fn find_or_wait_for(&mut self, part: &str) -> String {
+        let said = self.log.iter().find(|line| line.contains(part)).cloned();
+        said.unwrap_or_else(|| self.wait_for(part))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.child.id())).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// How many threads it has.
+    pub fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
+    }
+
+    /// Bytes of memory that it had at the most.
+    #[cfg(target_os = "linux")]
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end; the log is complete then.
+    pub fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + WAIT_TIMEOUT;
+        // The log ends with the process.
+        while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            self.log.push(line);
+        }
+        assert!(Instant::now() < deadline, "it does not end");
+        self.child.wait().unwrap()
+    }
+
+    pub fn stop(mut self) {
+        self.signal("TERM");
+        assert_eq!(self.wait().code(), Some(0), "{}", self.log.join("\n"));
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
