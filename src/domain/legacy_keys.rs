@@ -201,7 +201,7 @@ mod tests {
     fn secrets_and_what_they_make_are_never_shown() {
         let secret = secret("s3cret");
         let shown = format!("{secret:?} {:?} {:?}", LegacyBadgeKey::for_project("bk-1", &secret), secret.digest_key(b"key"));
-        assert_eq!(shown, "ForeignSecret(..) OldBadge(..) KeyDigest(..)");
+        assert_eq!(shown, "LegacySecret(..) LegacyBadgeKey(..) LegacyKeyDigest(..)");
         let (adopted, _) = LegacySecrets::default().with_secret(&secret).unwrap();
         assert!(!format!("{adopted:?}").contains("s3cret"));
         assert!(LegacySecret::parse("").is_err() && LegacySecret::parse(&"x".repeat(1_001)).is_err());

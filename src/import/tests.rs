@@ -76,11 +76,11 @@ fn looked(file: &str, options: &ImportOptions) -> Result<(ImportContents, serde_
 /// What was imported, times cut to milliseconds, as dumpdata cuts them.
 fn cut(imported: &ImportContents) -> String {
     let text = format!("{imported:?}");
-    let mut parts = text.split("Moment(");
+    let mut parts = text.split("Timestamp(");
     let first = parts.next().unwrap_or_default().to_owned();
     let cut = parts.map(|part| {
         let (micros, rest) = part.split_once(')').unwrap();
-        format!("Moment({}){rest}", micros.parse::<i64>().unwrap() / 1_000)
+        format!("Timestamp({}){rest}", micros.parse::<i64>().unwrap() / 1_000)
     });
     first + &cut.collect::<String>()
 }

@@ -17,15 +17,15 @@ fn provision(data: &Path) {
     for (access, length) in [("read-write", 32), ("read-only", 32), ("ping", 22)] {
         assert_eq!(admin(data, &["key", "create", "--project", "main", "--access", access]).len(), length);
     }
-    let create = ["channel", "create", "--project", &project, "--kind", "email", "--set", "to=ops@example.org", "--name"];
+    let create = ["channel", "create", "--project", &project, "--kind", "ntfy", "--set", "topic=ops", "--name"];
     let channel = admin(data, &[&create[..], &["Žofie ☎"]].concat());
     assert_eq!((channel.len(), admin(data, &[&create[..], &[""]].concat()).len()), (36, 36));
-    admin(data, &["channel", "set", "Žofie ☎", "--set", "to=other@example.org"]);
+    admin(data, &["channel", "set", "Žofie ☎", "--set", "topic=other"]);
     admin(data, &["channel", "rename", &channel, "Žofie"]);
     admin(data, &["channel", "delete", ""]);
     let channels = admin(data, &["channel", "list", "--project", "main", "--show-settings"]);
     assert_eq!(channels.lines().count(), 2, "{channels}");
-    for part in [&channel, "main     email  Žofie  ", r#"0        to="other@example.org""#] {
+    for part in [&channel, "main     ntfy  Žofie  ", r#"0        topic="other""#] {
         assert!(channels.contains(part), "{part}: {channels}");
     }
     let projects = admin(data, &["project", "list", "--json"]);

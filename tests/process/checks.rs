@@ -15,7 +15,7 @@ fn collapse_spaces(table: &str) -> Vec<String> {
 /// Makes, changes and deletes checks.
 fn work(data: &Path) {
     admin(data, &["project", "create", "a"]);
-    let channel = admin(data, &["channel", "create", "--project", "a", "--kind", "email", "--set", "to=x@example.org", "--name", "ops"]);
+    let channel = admin(data, &["channel", "create", "--project", "a", "--kind", "ntfy", "--set", "topic=ops", "--name", "ops"]);
     let create = ["check", "create", "--project", "a", "--name", "Nightly backup", "--slug", "backup", "--unique", "slug"];
     let uuid =
         admin(data, &[&create[..], &["--schedule", "30 3 * * *", "--tz", "Europe/Riga", "--grace", "900", "--channels", "ops"]].concat());

@@ -58,7 +58,7 @@ proptest! {
             under_way = world.step().0;
         }
         prop_assert!(world.state.outbox.is_empty(), "{} rows are left", world.state.outbox.len());
-        let over = world.told.iter().filter(|told| !told.ends_with("Later")).count();
+        let over = world.told.iter().filter(|told| !told.ends_with("Retry")).count();
         prop_assert_eq!(over, queued);
     }
 }

@@ -72,7 +72,7 @@ impl SchedulerTester {
 
     fn is_over(&self, number: u64) -> Option<&String> {
         let begins = format!("{number} ");
-        self.told.iter().find(|told| told.starts_with(&begins) && !told.ends_with("Later"))
+        self.told.iter().find(|told| told.starts_with(&begins) && !told.ends_with("Retry"))
     }
 }
 
@@ -133,7 +133,7 @@ fn a_receiver_that_refuses_everything_gets_it_when_it_takes_messages_again() {
         let mut poison = PoisonedMessages::new(&all, &[REFUSED]);
         poison.run(&mut world, 6 * 60 * MINUTE, &downs);
         assert!(poison.tries <= 20, "no storm: {:?}", poison.tried_at);
-        assert!(world.told.iter().all(|told| told.ends_with("Later")), "{:?}", world.told);
+        assert!(world.told.iter().all(|told| told.ends_with("Retry")), "{:?}", world.told);
         let mut mended = PoisonedMessages::new(&[], &[REFUSED]);
         mended.run(&mut world, 90 * MINUTE, &[]);
         assert_eq!(mended.taken.len() as u64, count);
