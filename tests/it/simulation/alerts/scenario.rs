@@ -317,8 +317,20 @@ impl AlertScenario {
                 let parents = check.settings.parents.ids().iter().filter(|id| state.check(**id).is_some()).map(|id| id.0);
                 let expected = own.parents.iter().copied().filter(|id| self.alerts.model.checks.contains_key(id));
                 same!(parents.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "parents of check {id}");
+                let found = announcement_of(check.state.notification);
+                // Of several parents that are down, the order of decisions in one batch settles
+                // which one the check is recorded to be hidden behind.
+                let is_known_parent = |parent: u64| own.parents.contains(&parent) && self.alerts.is_downtime_known(parent);
+                let is_hidden_either_way = match (found, self.alerts.announcements.get(&id)) {
+                    (
+                        Some(AnnouncementState::Held { why: HoldCause::HiddenBehind(found), until }),
+                        Some(AnnouncementState::Held { why: HoldCause::HiddenBehind(expected), until: expected_until }),
+                    ) => (until - expected_until).abs() < SECOND && is_known_parent(found) && is_known_parent(*expected),
+                    _ => false,
+                };
                 let expected = self.alerts.announcements.get_mut(&id);
-                match (announcement_of(check.state.notification), expected) {
+                match (found, expected) {
+                    (Some(found), Some(expected)) if is_hidden_either_way => *expected = found,
                     // A decision that is put off is put off from the moment of the look. When a window opens again before it closes, it is
                     // looked at in between.
                     (Some(AnnouncementState::Held { why, until }), Some(AnnouncementState::Held { why: same, until: expected }))

@@ -121,7 +121,7 @@ impl AlertModel {
     }
 
     /// Whether people know of a check, or of one above it, that it is down.
-    pub(super) fn is_downtime_known(&self, check: u64) -> bool {
+    pub(in crate::simulation::alerts) fn is_downtime_known(&self, check: u64) -> bool {
         match self.announcements.get(&check) {
             Some(AnnouncementState::Announced { heard: true }) => {
                 self.audience(check, AlertEvent::Down).into_iter().any(|channel| !self.is_disabled(channel))
