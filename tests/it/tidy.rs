@@ -1,9 +1,9 @@
-//! The rules of the house that the compiler does not keep.
+//! Rules of the code base that the compiler does not check.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What cannot wait, fail on input and output, or know the time: whole rooms and single files.
+/// What cannot wait, fail on input and output, or know the time: whole modules and single files.
 const PURE: [&str; 17] = [
     "domain",
     "channel",
@@ -48,7 +48,7 @@ const IMPURE: [&str; 20] = [
     "await",
 ];
 
-/// Names that belong to some rooms or files only.
+/// Names that belong to some modules or files only.
 const OWNED: [(&str, &[&str]); 17] = [
     ("redb", &["store"]),
     ("rmp_serde", &["store/record.rs"]),
@@ -107,14 +107,14 @@ impl SourceFile {
         })
     }
 
-    /// The rooms that it imports from, by paths that begin with `crate::`.
+    /// The modules that it imports from, by paths that begin with `crate::`.
     fn imports(&self) -> Vec<String> {
         let ident = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-        let mut rooms = Vec::new();
+        let mut modules = Vec::new();
         for (at, start) in self.code.match_indices("crate::") {
             let rest = &self.code[at + start.len()..];
             let Some(group) = rest.strip_prefix('{') else {
-                rooms.push(ident(rest));
+                modules.push(ident(rest));
                 continue;
             };
             let mut nested = 0;
@@ -126,14 +126,14 @@ impl SourceFile {
                     '}' => nested -= 1,
                     ',' if nested == 0 => begins = true,
                     c if begins && !c.is_whitespace() => {
-                        rooms.push(ident(&group[at..]));
+                        modules.push(ident(&group[at..]));
                         begins = false;
                     }
                     _ => {}
                 }
             }
         }
-        rooms
+        modules
     }
 }
 
@@ -167,20 +167,20 @@ pub(crate) fn sources() -> Vec<SourceFile> {
     sources
 }
 
-/// The rooms and the floor of each, from the table in `src/lib.rs`: its rows begin with the number of a floor, and what stands in
-/// backquotes in the column after it are rooms. `main.rs` stands above all of them.
+/// Returns the layer of each module, from the table in `src/lib.rs`. Its rows begin with the number of a layer; the names in
+/// backquotes in the column after it are modules. `main.rs` stands above all of them.
 fn module_layers() -> BTreeMap<String, u32> {
     let map = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
-    let mut floors = BTreeMap::new();
+    let mut layers = BTreeMap::new();
     for row in map.lines().filter_map(|line| line.strip_prefix("//! | ")) {
         let mut columns = row.split(" | ");
-        let Ok(floor) = columns.next().unwrap().parse::<u32>() else { continue };
-        let rooms = columns.next().unwrap().split('`').skip(1).step_by(2);
-        for room in rooms {
-            assert_eq!(floors.insert(room.to_owned(), floor), None, "the map in src/lib.rs names `{room}` twice");
+        let Ok(layer) = columns.next().unwrap().parse::<u32>() else { continue };
+        let modules = columns.next().unwrap().split('`').skip(1).step_by(2);
+        for module in modules {
+            assert_eq!(layers.insert(module.to_owned(), layer), None, "the map in src/lib.rs names `{module}` twice");
         }
     }
-    floors
+    layers
 }
 
 /// Fails with everything that is wrong.
@@ -189,33 +189,33 @@ pub(crate) fn expect_none(wrong: &[String]) {
 }
 
 #[test]
-fn rooms_import_only_from_floors_below() {
-    let (floors, mut wrong) = (module_layers(), Vec::new());
-    for room in floors.keys() {
-        if !sources().iter().any(|source| source.module() == room) {
-            wrong.push(format!("the map in src/lib.rs names `{room}`, which is not there"));
+fn modules_import_only_from_layers_below() {
+    let (layers, mut wrong) = (module_layers(), Vec::new());
+    for module in layers.keys() {
+        if !sources().iter().any(|source| source.module() == module) {
+            wrong.push(format!("the map in src/lib.rs names `{module}`, which is not there"));
         }
     }
     for source in sources() {
-        let (path, room) = (&source.path, source.module());
-        if matches!(room, "lib" | "main") || source.is_tests() {
+        let (path, module) = (&source.path, source.module());
+        if matches!(module, "lib" | "main") || source.is_tests() {
             continue;
         }
-        let Some(own) = floors.get(room) else {
-            wrong.push(format!("{path}: the room `{room}` has no floor yet; give it one in the table of src/lib.rs"));
+        let Some(own) = layers.get(module) else {
+            wrong.push(format!("{path}: the module `{module}` has no layer yet; give it one in the table of src/lib.rs"));
             continue;
         };
         for import in source.imports() {
-            match floors.get(&import) {
-                Some(other) if other < own || import == room => {}
-                Some(_) => wrong.push(format!("{path}: `{room}` may not import from `{import}`, which is not below it")),
-                None => wrong.push(format!("{path}: `crate::{import}` is no room")),
+            match layers.get(&import) {
+                Some(other) if other < own || import == module => {}
+                Some(_) => wrong.push(format!("{path}: `{module}` may not import from `{import}`, which is not below it")),
+                None => wrong.push(format!("{path}: `crate::{import}` is no module")),
             }
         }
         // Modules within the file are indented.
         let leaving = format!("use {}", "super::".repeat(source.depth()));
         if source.code.lines().any(|line| line.starts_with(&leaving)) {
-            wrong.push(format!("{path}: leaves its room by `super::`; say `crate::`"));
+            wrong.push(format!("{path}: leaves its module by `super::`; say `crate::`"));
         }
     }
     expect_none(&wrong);
@@ -235,7 +235,7 @@ fn pure_files_do_not_wait_or_touch_the_world() {
 }
 
 #[test]
-fn names_stay_in_the_rooms_they_belong_to() {
+fn names_stay_in_their_modules() {
     let mut wrong = Vec::new();
     for source in sources().iter().filter(|source| !source.is_tests()) {
         for (name, owners) in OWNED {
