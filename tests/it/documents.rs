@@ -118,7 +118,8 @@ fn the_map_says_where_to_look() {
         sources.iter().any(|source| definitions.iter().any(|definition| source.code.contains(definition)))
     };
     let section = map.lines().skip_while(|line| *line != "//! # Where to look").skip(1);
-    let section: Vec<_> = section.take_while(|line| !line.starts_with("//! # ")).map(|line| line.trim_start_matches("//!").trim()).collect();
+    let section: Vec<_> =
+        section.take_while(|line| !line.starts_with("//! # ")).map(|line| line.trim_start_matches("//!").trim()).collect();
     let section = section.join(" ");
     let mut rows = 0;
     for row in section.split(" - ").skip(1) {
