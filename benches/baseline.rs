@@ -1,4 +1,4 @@
-//! The yardstick: a hyper server that answers "OK" to everything and does nothing else.
+//! Baseline: a hyper server that answers "OK" to everything and does nothing else.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -15,13 +15,13 @@ use tokio::net::TcpListener;
 use crate::driver::{Endpoint, Result};
 use crate::server_process::{free_endpoint, wait_until_ready};
 
-/// The flag by which the table runs itself as this server.
+/// Flag by which the table runs itself as this server.
 pub(crate) const BASELINE_FLAG: &str = "--serve-bare";
 
-/// It runs as a process of its own, as the server that is compared with it does.
+/// The baseline as a separate process, like the server that is compared with it.
 pub(crate) struct BaselineServer {
     child: Child,
-    /// Where it answers.
+    /// Endpoint at which it answers.
     pub(crate) endpoint: Endpoint,
 }
 
@@ -44,7 +44,7 @@ impl Drop for BaselineServer {
     }
 }
 
-/// Answers on this address until the process is killed.
+/// Serves this address until the process is killed.
 pub(crate) fn serve(listen: SocketAddr) -> Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let listener = TcpListener::bind(listen).await?;
@@ -52,7 +52,7 @@ pub(crate) fn serve(listen: SocketAddr) -> Result<()> {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
             let connection = http1::Builder::new().pipeline_flush(true).serve_connection(TokioIo::new(stream), service_fn(answer_ok));
-            // What a client does to its own connection concerns nobody else.
+            // An error of a client's connection concerns that connection only.
             tokio::spawn(async { connection.await.unwrap_or_default() });
         }
     })

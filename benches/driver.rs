@@ -1,5 +1,6 @@
-//! A load generator that costs so little that it can share two cores with the server it measures: plain non-blocking sockets,
-//! requests that differ in a few digits, and of an answer nothing read but its status and length.
+//! A load generator that is cheap enough to share two cores with the measured server: plain
+//! non-blocking sockets, and requests that differ in a few digits. Only status and length of a
+//! response are parsed.
 
 mod answer;
 mod chunks;
@@ -17,51 +18,52 @@ use indicatif::ProgressBar;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use request::Request;
 
-/// Errors are told to a person and nobody else.
+/// Errors are only shown to a person.
 pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
-/// What can fail here.
+/// Result of the driver.
 pub(crate) type Result<T> = std::result::Result<T, BenchError>;
 
-/// How often the progress bar moves.
+/// Interval of updates of the progress bar.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What to send, how much of it, and how fast.
+/// Requests to send, their number, and their rate.
 pub(crate) struct LoadPlan<'a> {
-    /// The server.
+    /// Server to measure.
     pub(crate) endpoint: &'a Endpoint,
-    /// What is sent.
+    /// Request that is sent.
     pub(crate) request: &'a Request,
-    /// Keep-alive connections, each with one request under way at the most.
+    /// Keep-alive connections, each with at most one request in flight.
     pub(crate) connections: usize,
-    /// Threads that the connections are spread over.
+    /// Threads that share the connections.
     pub(crate) threads: usize,
-    /// Requests a second, whether answers come or not; latency counts from the time at which a request was to be sent, so an answer
-    /// that holds up later requests makes them late too. Without: each answer is followed by the next request.
+    /// Requests a second, independent of responses (open loop). Latency counts from the time at
+    /// which a request was due, so a slow response also delays later requests. `None`: each
+    /// response is followed by the next request.
     pub(crate) rate: Option<u32>,
-    /// When it is enough.
+    /// Stop condition.
     pub(crate) until: StopCondition,
 }
 
-/// When it is enough.
+/// Condition at which a run ends.
 #[derive(Clone, Copy)]
 pub(crate) enum StopCondition {
-    /// This many requests were sent; all of them are measured.
+    /// After this number of requests; all of them are measured.
     Count(u64),
-    /// This long; requests of the warm-up before it are not measured.
+    /// After this time; requests of the warm-up before it are not measured.
     Time { warm_up: Duration, measured: Duration },
 }
 
-/// What came of it.
+/// Result of a run.
 pub(crate) struct LoadResult {
-    /// Answers by status, those of the warm-up too.
+    /// Responses by status, warm-up included.
     pub(crate) statuses: BTreeMap<u16, u64>,
-    /// Requests whose connection ended before the answer.
+    /// Requests whose connection ended before the response.
     pub(crate) lost: u64,
-    /// Requests that were due, at a fixed rate, and had not been sent when the time was up.
+    /// Requests that were due, at a fixed rate, but not sent within the time.
     pub(crate) unsent: u64,
-    /// Microseconds from each measured request to the end of its answer.
+    /// Latencies in microseconds, from each measured request to the end of its response.
     pub(crate) latency: Histogram<u64>,
-    /// What the measured requests took together, from the end of the warm-up on.
+    /// Duration of the measured requests, from the end of the warm-up.
     pub(crate) took: Duration,
 }
 
@@ -80,23 +82,23 @@ impl LoadResult {
         Ok(self)
     }
 
-    /// Measured answers a second.
+    /// Returns the measured responses a second.
     pub(crate) fn per_second(&self) -> f64 {
         self.latency.len() as f64 / self.took.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// Answers of the 2xx and 3xx kind.
+    /// Returns the number of 2xx and 3xx responses.
     pub(crate) fn succeeded(&self) -> u64 {
         self.statuses.range(200..400).map(|(_, count)| count).sum()
     }
 
-    /// Other answers, and requests without one.
+    /// Returns the number of other responses, and of requests without one.
     pub(crate) fn failed(&self) -> u64 {
         self.statuses.values().sum::<u64>() - self.succeeded() + self.lost
     }
 }
 
-/// Carries out a plan; `bar` shows how far it is.
+/// Runs a plan; `bar` shows the progress.
 pub(crate) fn run(plan: &LoadPlan<'_>, bar: &ProgressBar) -> Result<LoadResult> {
     let answered = AtomicU64::new(0);
     let whole = match plan.until {

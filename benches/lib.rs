@@ -1,1 +1,2 @@
-//! Nothing: a package of benches needs a library. They lie beside this file; `cargo bench --bench load` runs one of them.
+//! Empty: a package of benches needs a library. The benches are beside this file;
+//! `cargo bench --bench load` runs one of them.

@@ -1,5 +1,5 @@
-//! Who pays for a regression here: everybody who looks at a dashboard or polls the API, and the jobs whose pings wait while a list
-//! keeps the processor busy.
+//! Cost of a regression here: all users of the dashboard and clients of the API wait longer, and so
+//! do the jobs whose pings wait while a list keeps the processor busy.
 #![allow(clippy::disallowed_methods, clippy::expect_used, reason = "a benchmark measures time, and stops when it cannot")]
 
 #[allow(dead_code, reason = "shared with the table, which uses the rest")]
@@ -12,7 +12,7 @@ use server_fixture::ServerFixture;
 
 const PATH: &str = "/api/v3/checks/";
 
-/// The whole list, and the answer that it has not changed.
+/// Measures the whole list, and the response that it has not changed.
 fn lists(criterion: &mut Criterion) {
     let house = ServerFixture::open(1000).expect("a server that answers");
     let key = ("X-Api-Key", house.api_key.as_str());

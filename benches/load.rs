@@ -1,11 +1,12 @@
-//! The load driver, for anybody's server and machine: pings a second, percentiles, errors, and whether what was answered is there.
+//! Load driver for any server and machine: pings a second, percentiles, errors, and a test that
+//! answered pings are stored.
 //!
 //! ```text
-//! cargo bench --bench load                                     a server of its own, built in `target/bench`, on the disk of `target/`
+//! cargo bench --bench load                            its own server, built in `target/bench`
 //! cargo bench --bench load -- --url http://127.0.0.1:8000 --ping-key KEY --api-key KEY
 //! cargo bench --bench load -- --checks 100000 --connections 256 --seconds 30
-//! cargo bench --bench load -- --rate 20000                     at a fixed rate; latency counts from the time a ping was due
-//! cargo bench --bench load -- --list --checks 1000             reads `GET /api/v3/checks/` instead
+//! cargo bench --bench load -- --rate 20000            at a fixed rate; latency from the due time
+//! cargo bench --bench load -- --list --checks 1000    reads `GET /api/v3/checks/` instead
 //! ```
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -35,7 +36,7 @@ struct LoadOptions {
     /// A read-write API key of the project: logged pings are counted before and after
     #[arg(long)]
     api_key: Option<String>,
-    /// Checks that are pinged in turn; those that are missing are created first
+    /// Checks that are pinged in turn; missing ones are created first
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     checks: u64,
     /// Keep-alive connections
@@ -56,13 +57,13 @@ struct LoadOptions {
     /// Read the list of checks instead of pinging; needs an API key
     #[arg(long)]
     list: bool,
-    /// Where the database of a server of its own lies
+    /// Directory of the database of a server that is started here
     #[arg(long, conflicts_with = "url")]
     directory: Option<PathBuf>,
-    /// Only see whether it works, on small numbers
+    /// Only test that it works, on small numbers
     #[arg(long)]
     test: bool,
-    /// What `cargo bench` says and `cargo test` does not: without it as with --test
+    /// Flag that `cargo bench` sets and `cargo test` does not: without it the same as --test
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -114,7 +115,7 @@ fn run_with(plan: &LoadPlan<'_>, bar: &ProgressBar) -> Result<LoadResult> {
     run
 }
 
-/// Says what was measured; an error when an answered ping is not in the log.
+/// Prints the result; an error if an answered ping is not in the log.
 fn report(run: &LoadResult, logged: Option<(u64, u64)>) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let millis = |quantile| Duration::from_micros(run.latency.value_at_quantile(quantile)).as_secs_f64() * 1000.0;

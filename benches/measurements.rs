@@ -1,4 +1,4 @@
-//! The rows of the table: what each of them does to a server, and what it found.
+//! Rows of the table: the load of each on a server, and its result.
 
 mod alerts;
 mod backup;
@@ -21,7 +21,7 @@ use clap::ValueEnum;
 use crate::driver::Result;
 pub(crate) use setup::BenchSetup;
 
-/// What can be measured on its own.
+/// A measurement that can be selected.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Measurement {
     /// Durable pings against a server that does nothing
@@ -40,28 +40,34 @@ pub(crate) enum Measurement {
     Kill,
     /// Bytes written for each ping at peak, with full logs
     Writes,
-    /// Size of the file while full logs turn over (20,000,000 pings, about 8 minutes; see --turnovers)
+    /// Size of the file while full logs turn over (20,000,000 pings, about 8 minutes; see
+    /// --turnovers)
     Turnovers,
-    /// How late 10,000 checks go down that are due in the same second, without channels and with one each (6 minutes)
+    /// Delay of 10,000 checks that are due in the same second, without channels and with one each
+    /// (6 minutes)
     Detection,
-    /// Time from a failure, and from a deadline, to the alert, and 10,000 alerts at once (3 minutes)
+    /// Time from a failure, and from a deadline, to the alert, and 10,000 alerts at once (3
+    /// minutes)
     Alerts,
     /// The latency of pings while backups are made of 1,100,000 pings
     Backup,
-    /// Imports of 100,000 and of 1,000,000 pings, and the latency of other pings meanwhile (3 minutes)
+    /// Imports of 100,000 and of 1,000,000 pings, and the latency of other pings meanwhile (3
+    /// minutes)
     Import,
-    /// Memory while 100,000 alerts wait for a channel that is dead, and how long they take once it is back (3 minutes)
+    /// Memory while 100,000 alerts wait for a channel that is dead, and how long they take once it
+    /// is back (3 minutes)
     Waiting,
-    /// Memory, disk and start at 1,000 to 1,000,000 checks, plotted in benches/growth.svg (2 minutes)
+    /// Memory, disk and start at 1,000 to 1,000,000 checks, plotted in benches/growth.svg (2
+    /// minutes)
     Growth,
 }
 
 impl Measurement {
-    /// Those that are measured when nobody asks for any.
+    /// Default measurements.
     pub(crate) const DEFAULT: [Self; 8] =
         [Self::Pings, Self::Scale, Self::List, Self::Latency, Self::Memory, Self::Start, Self::Kill, Self::Writes];
 
-    /// Measures it.
+    /// Runs the measurement.
     pub(crate) fn measure(self, setup: &BenchSetup) -> Result<Vec<TableRow>> {
         match self {
             Self::Pings => pings::against_baseline(setup),
@@ -85,11 +91,11 @@ impl Measurement {
 
 /// One line of the table.
 pub(crate) struct TableRow {
-    /// What was measured.
+    /// Measured quantity.
     pub(crate) what: String,
-    /// What it should be.
+    /// Target value.
     pub(crate) target: &'static str,
-    /// What it is.
+    /// Measured value.
     pub(crate) measured: String,
 }
 
@@ -99,14 +105,14 @@ impl TableRow {
     }
 }
 
-/// The middle one, or the upper of the two in the middle; 0 of none.
+/// Returns the median, or the upper one of two; 0 for no values.
 fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<_> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// A count with separators between thousands.
+/// Formats a count with separators between thousands.
 fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let head = digits.len() % 3;
@@ -115,7 +121,7 @@ fn thousands(number: f64) -> String {
     groups.map(String::from_utf8_lossy).collect::<Vec<_>>().join(",")
 }
 
-/// Bytes as megabytes (10^6).
+/// Formats bytes as megabytes (10^6).
 fn megabytes(bytes: f64) -> String {
     format!("{:.1} MB", bytes / 1e6)
 }

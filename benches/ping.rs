@@ -1,5 +1,5 @@
-//! Who pays for a regression here: every job that pings, since it waits for the answer before it ends, and whoever runs so many of
-//! them that one server is no longer enough.
+//! Cost of a regression here: every job that pings waits for the response before it ends, and a
+//! large installation may need a second server.
 #![allow(clippy::disallowed_methods, clippy::expect_used, reason = "a benchmark measures time, and stops when it cannot")]
 
 #[allow(dead_code, reason = "shared with the table, which uses the rest")]
@@ -13,7 +13,8 @@ use server_fixture::ServerFixture;
 
 const CHECKS: u64 = 10_000;
 
-/// From the request to the answer after fsync, over HTTP: alone, and while others share the commit.
+/// Measures the time from the request to the response after fsync, over HTTP: alone, and while
+/// others share the commit.
 fn pings(criterion: &mut Criterion) {
     let house = ServerFixture::open(CHECKS).expect("a server that answers");
     let request = Request::ping(&house.endpoint, &house.ping_key, CHECKS, false);

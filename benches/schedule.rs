@@ -1,5 +1,5 @@
-//! Who pays for a regression here: everyone whose ping waits while the writer looks for the next deadline of a check with a schedule, and
-//! whoever waits for a restart, which compiles the schedule of every check.
+//! Cost of a regression here: every ping waits while the writer computes the next deadline of a
+//! check with a schedule, and every restart compiles the schedule of every check.
 
 #![allow(clippy::unwrap_used, reason = "the texts are known to be right")]
 
@@ -14,12 +14,13 @@ use overdue::domain::timestamp::Timestamp;
 use overdue::domain::timezone::Timezone;
 use uuid::Uuid;
 
-/// By the wall clock, in real time, rare, and with day and weekday to be brought together.
+/// Schedules by the wall clock, in real time, rare, and with both day and weekday.
 const CRON: [&str; 4] = ["30 3 * * 1-5", "*/5 * * * *", "0 8 29 2 *", "17 0-23/4 */2 * SUN#1"];
 
 const ON_CALENDAR: [&str; 3] = ["*:0/15", "Mon..Fri *-*-* 10:00", "*-02~1 12:00\nSat 10:00 Europe/Riga"];
 
-/// 2026-08-06T07:08:43Z, far from a change of clocks, and 2026-10-25T00:30:10Z, in the night of one.
+/// 2026-08-06T07:08:43Z, far from a change of clocks, and 2026-10-25T00:30:10Z, in the night of
+/// one.
 const STARTS: [(&str, Timestamp); 2] =
     [("", Timestamp::from_secs(1_786_000_123)), (", clocks put back", Timestamp::from_secs(1_792_888_210))];
 
@@ -35,8 +36,8 @@ fn next_after(c: &mut Criterion) {
     }
 }
 
-/// What each check that goes down waits for in a project with as many windows as there may be: closed ones, and some that open every minute
-/// for a week.
+/// Measures the wait of each check that goes down in a project with the maximum number of windows:
+/// closed ones, and some that open every minute for a week.
 fn windows(c: &mut Criterion) {
     for (text, minutes) in [("0 3 * * *", 120), ("* * * * *", 7 * 24 * 60)] {
         let times = WindowTimesInput {

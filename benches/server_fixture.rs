@@ -1,4 +1,5 @@
-//! The whole house in the process of a benchmark: engine and HTTP door on a free port, the database a file on disk.
+//! Server fixture in the process of a benchmark: engine and HTTP server on a free port, with the
+//! database in a file on disk.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -21,10 +22,10 @@ use tokio::sync::watch;
 
 use crate::driver::{self, Endpoint, LoadPlan, Request, Result, StopCondition};
 
-/// Checks that a benchmark may make.
+/// Maximum number of checks that a benchmark may create.
 const MAX_CHECKS: u32 = 10_000_000;
 
-/// A disk, where the system's directory for temporary files may be memory.
+/// Directory on a disk; the system's temporary directory may be in memory.
 const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// A running server with one project.
@@ -32,14 +33,14 @@ pub(crate) struct ServerFixture {
     pub(crate) endpoint: Endpoint,
     pub(crate) ping_key: String,
     pub(crate) api_key: String,
-    // In the order in which they have to go.
+    // In the order in which they must be dropped.
     _stop: watch::Sender<bool>,
     _runtime: Runtime,
     _directory: TempDir,
 }
 
 impl ServerFixture {
-    /// Opens it, with this many checks that were pinged once.
+    /// Starts the server, with this number of checks that were pinged once.
     pub(crate) fn open(checks: u64) -> Result<Self> {
         let directory = TempDir::with_prefix_in("bench-", DIRECTORY)?;
         let medium = Medium::Directory(directory.path().into());
@@ -68,7 +69,8 @@ impl ServerFixture {
         Ok(house)
     }
 
-    /// Sends this many requests, each connection its next when the last is answered; how long that took.
+    /// Sends this number of requests, each connection its next after a response; returns the
+    /// duration.
     pub(crate) fn time(&self, request: &Request, connections: usize, count: u64) -> Result<Duration> {
         let plan = LoadPlan { endpoint: &self.endpoint, request, connections, threads: 1, rate: None, until: StopCondition::Count(count) };
         let run = driver::run(&plan, &ProgressBar::hidden())?;
@@ -76,13 +78,13 @@ impl ServerFixture {
     }
 }
 
-/// Makes a project; its ping key and its API key.
+/// Creates a project; returns its ping key and its API key.
 async fn project(handle: &Handle) -> Result<(String, String)> {
     let random = handle.random();
     let project = NewProject {
         uuid: random.uuid(),
         name: ProjectName::parse("bench")?,
-        // Pings make the checks. Without a limit that is said they make 10,000.
+        // Pings create the checks. Without an explicit limit they create 10,000.
         check_limit: Some(MAX_CHECKS),
         ping_log_limit: 100,
         badge_key: random.url_safe::<22>().into(),

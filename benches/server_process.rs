@@ -1,4 +1,4 @@
-//! The server that is measured: the release binary as a child process with a database of its own.
+//! Measured server: the release binary as a child process with a database of its own.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -10,33 +10,35 @@ use tempfile::TempDir;
 
 use crate::driver::{Endpoint, Result};
 
-/// The root of the repository.
+/// Root of the repository.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-/// Databases lie here unless another directory is asked for; a disk, where the system's directory for temporary files may be memory.
+/// Default directory of databases. It is on a disk; the system's temporary directory may be in
+/// memory.
 const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
-/// How long a server may take to start.
+/// Time in which a server must start.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
-/// How often it is asked whether it has.
+/// Interval between two attempts to reach it.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// A server and the keys to it. It is killed, and its database removed, when this is dropped.
+/// A server and its keys. It is killed, and its database removed, when this is dropped.
 pub(crate) struct MeasuredServer {
-    /// Its program.
+    /// Program file.
     pub(crate) binary: PathBuf,
-    /// Its database.
+    /// Directory of the database.
     pub(crate) directory: TempDir,
-    /// Its process.
+    /// Process of the server.
     pub(crate) child: Child,
-    /// Where it answers.
+    /// Endpoint at which it answers.
     pub(crate) endpoint: Endpoint,
-    /// A read-write key of the project `default`.
+    /// Read-write key of the project `default`.
     pub(crate) api_key: String,
-    /// A ping key of the same.
+    /// Ping key of that project.
     pub(crate) ping_key: String,
 }
 
 impl MeasuredServer {
-    /// A server on an empty database somewhere in `directory`: this one, or the one that is built.
+    /// Starts a server on an empty database below `directory`: the given binary, or the one that is
+    /// built.
     pub(crate) fn start(directory: Option<&Path>, server: Option<&Path>) -> Result<Self> {
         let directory = TempDir::with_prefix_in("bench-", directory.unwrap_or(Path::new(DIRECTORY)))?;
         let endpoint = free_endpoint()?;
@@ -44,14 +46,14 @@ impl MeasuredServer {
         let child = serve(&binary, directory.path(), &endpoint)?;
         let mut subject = Self { binary, directory, child, endpoint, api_key: String::new(), ping_key: String::new() };
         wait_until_ready(&mut subject.child, &subject.endpoint, "/healthz")?;
-        // Pings make the checks. Without a limit that is said they make 10,000.
+        // Pings create the checks. Without an explicit limit they create 10,000.
         subject.run(&["project", "set", "default", "--check-limit", "10000000"])?;
         subject.api_key = subject.run(&["key", "create", "--project", "default", "--access", "read-write"])?;
         subject.ping_key = subject.run(&["key", "create", "--project", "default", "--access", "ping"])?;
         Ok(subject)
     }
 
-    /// Runs a command on its database, and gives what it prints.
+    /// Runs a command on its database, and returns the output.
     pub(crate) fn run(&self, words: &[&str]) -> Result<String> {
         let done = Command::new(&self.binary).args(words).arg("--data").arg(self.directory.path()).stdin(Stdio::null()).output()?;
         if !done.status.success() {
@@ -60,7 +62,7 @@ impl MeasuredServer {
         Ok(String::from_utf8(done.stdout)?.trim().to_owned())
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Requests a stop, and waits for its end.
     pub(crate) fn stop(&mut self) -> Result<()> {
         let pid = Pid::from_raw(i32::try_from(self.child.id())?).ok_or("a process without an id")?;
         kill_process(pid, Signal::TERM)?;
@@ -77,8 +79,8 @@ impl Drop for MeasuredServer {
     }
 }
 
-/// Builds the server as `cargo build --release` does, but in `target/bench`: what lies in `target/release` is for people to install.
-/// Where nothing is measured the binary of the tests will do.
+/// Builds the server as `cargo build --release` does, but in `target/bench`, because
+/// `target/release` is for installation. Without a measurement the binary of the tests suffices.
 fn build_server() -> Result<PathBuf> {
     let target = Path::new(DIRECTORY).parent().ok_or("no target directory")?;
     let (target, profile) = if cfg!(debug_assertions) { (target.to_owned(), "debug") } else { (target.join("bench"), "release") };
@@ -91,7 +93,7 @@ fn build_server() -> Result<PathBuf> {
     if status.success() { Ok(target.join(profile).join("overdue")) } else { Err("the server cannot be built".into()) }
 }
 
-/// An address that nobody listens on.
+/// Returns a free address.
 pub(crate) fn free_endpoint() -> Result<Endpoint> {
     Ok(format!("http://{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?).parse()?)
 }
@@ -103,7 +105,7 @@ pub(crate) fn serve(binary: &Path, data: &Path, endpoint: &Endpoint) -> Result<C
     Ok(serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
 }
 
-/// Returns when a GET of this path is answered 200.
+/// Waits until a GET of this path is answered with 200.
 pub(crate) fn wait_until_ready(child: &mut Child, endpoint: &Endpoint, path: &str) -> Result<()> {
     let begun = Instant::now();
     loop {

@@ -1,15 +1,18 @@
-//! The table of what overdue promises about speed, memory, disk and start, measured on this machine with a binary that
-//! is built in `target/bench` as `cargo build --release` builds it. What is compared takes turns in one run; each figure is the median of its rounds.
+//! Table of the speed, memory, disk usage and start time of overdue, measured on this machine with
+//! a binary that is built in `target/bench` as `cargo build --release` builds it. Compared loads
+//! take turns in one run; each figure is the median of its rounds.
 //!
 //! ```text
-//! cargo bench --bench table                                  the usual rows, about 10 minutes
-//! cargo bench --bench table -- pings list                    these alone; all names: cargo bench --bench table -- --help
+//! cargo bench --bench table                   the usual rows, about 10 minutes
+//! cargo bench --bench table -- pings list     these alone
+//! cargo bench --bench table -- --help         all names
 //! cargo bench --bench table -- detection alerts waiting backup turnovers growth    the long ones
-//! cargo bench --bench wheel                                  the row of the timing wheel
+//! cargo bench --bench wheel                   the row of the timing wheel
 //! ```
 //!
-//! The wheel apart, any server can be put in place of overdue with `wrk` and the same requests. This is how `wrk` saw the servers here,
-//! with `ping.lua` holding `wrk.method = "POST"` and `wrk.body = string.rep("x", 64)`:
+//! Except for the wheel, the same requests can be sent to any server with `wrk`. These are the
+//! commands for the servers here, with `ping.lua` containing `wrk.method = "POST"` and
+//! `wrk.body = string.rep("x", 64)`:
 //!
 //! ```text
 //! cargo bench --bench table -- --serve-bare 127.0.0.1:9000 &
@@ -39,7 +42,8 @@ use measurements::{BenchSetup, Measurement, TableRow};
 #[derive(Parser)]
 #[command(name = "table")]
 struct TableOptions {
-    /// What to measure; the long ones (turnovers, detection, alerts, waiting, backup, growth) have to be named
+    /// Measurements to run; the long ones (turnovers, detection, alerts, waiting, backup, growth)
+    /// have to be named
     rows: Vec<Measurement>,
     /// Turns of each load
     #[arg(long, default_value_t = 3)]
@@ -50,10 +54,10 @@ struct TableOptions {
     /// Seconds of load before each turn
     #[arg(long, default_value_t = 1.0)]
     warm_up: f64,
-    /// How often the full logs of 10,000 checks turn over, 1,000,000 pings each time
+    /// Number of times that the full logs of 10,000 checks turn over, 1,000,000 pings each time
     #[arg(long, default_value_t = 20)]
     turnovers: u64,
-    /// Where databases lie [default: in `target/`]
+    /// Directory of databases [default: in `target/`]
     #[arg(long)]
     directory: Option<PathBuf>,
     /// Measure this binary, of an earlier release for instance, in place of one that is built
@@ -62,10 +66,10 @@ struct TableOptions {
     /// Answer "OK" on this address and do nothing else, until killed
     #[arg(long, value_name = "ADDRESS")]
     serve_bare: Option<SocketAddr>,
-    /// Only see whether it works, on small numbers
+    /// Only test that it works, on small numbers
     #[arg(long)]
     test: bool,
-    /// What `cargo bench` says and `cargo test` does not: without it as with --test
+    /// Flag that `cargo bench` sets and `cargo test` does not: without it the same as --test
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -95,7 +99,7 @@ fn main() -> Result<()> {
     let mut lines = Vec::new();
     for row in options.rows {
         let measured = row.measure(&setup)?;
-        // Whoever waits for the table sees what is known of it.
+        // The rows so far are shown to the person who waits for the table.
         setup.bar.suspend(|| measured.iter().try_for_each(|line| writeln!(std::io::stderr(), "{}: {}", line.what, line.measured)))?;
         lines.extend(measured);
     }
@@ -103,7 +107,7 @@ fn main() -> Result<()> {
     print_table(&lines)
 }
 
-/// The table, in Markdown, its columns aligned.
+/// Prints the table, in Markdown, its columns aligned.
 fn print_table(lines: &[TableRow]) -> Result<()> {
     let header = TableRow { what: "what".into(), target: "wanted", measured: "measured".into() };
     let cells = |line: &TableRow| [line.what.clone(), line.target.to_owned(), line.measured.clone()];

@@ -1,5 +1,5 @@
-//! Who pays for a regression here: everyone whose ping waits while the writer arms a deadline, and, in an installation with many
-//! checks, whoever is told late that one of them is overdue.
+//! Cost of a regression here: every ping waits while the writer arms a deadline and, in an
+//! installation with many checks, alerts about overdue checks are late.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ const ENTRIES: u64 = 1_000_000;
 /// Ticks of 64 ms.
 const HOUR: u64 = 3600 * 1000 / 64;
 const SECOND: usize = 1000 / 64;
-/// What the engine allows for one call of `advance`.
+/// Budget of the engine for one call of `advance`.
 const BUDGET: usize = 10_000;
 
-/// A million deadlines, spread over a day by a multiplicative hash.
+/// Returns a million deadlines, spread over a day by a multiplicative hash.
 fn deadlines() -> impl Iterator<Item = (u64, u64)> {
     (0..ENTRIES).map(|id| (1 + id.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (24 * HOUR), id))
 }
@@ -25,7 +25,7 @@ fn filled_wheel(deadlines: impl Iterator<Item = (u64, u64)>) -> TimingWheel {
     wheel
 }
 
-/// Calls `advance` until nothing more is due at `now`; the longest of the calls.
+/// Calls `advance` until nothing more is due at `now`; returns the longest time of a call.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn longest_advance(wheel: &mut TimingWheel, now: u64, due: &mut Vec<u64>) -> Duration {
     let mut longest = Duration::ZERO;

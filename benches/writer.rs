@@ -1,5 +1,5 @@
-//! Who pays for a regression here: every ping and every change by the API, since all of them wait for the one writer and its sync, and
-//! whoever needs many at once, since what a batch costs decides how many a second there can be.
+//! Cost of a regression here: every ping and every change by the API waits for the one writer and
+//! its sync. The cost of a batch limits the rate of a large installation.
 #![allow(clippy::expect_used, reason = "a benchmark stops when it cannot measure")]
 
 use std::hint::black_box;
@@ -24,7 +24,7 @@ const CHECKS: u128 = 10_000;
 /// Bytes of the body of every ping.
 const BODY: usize = 100;
 
-/// A disk, where the system's directory for temporary files may be memory.
+/// Directory on a disk; the system's temporary directory may be in memory.
 const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// A writer without a thread, on a file of its own.
@@ -37,7 +37,7 @@ struct WriterFixture {
 }
 
 impl WriterFixture {
-    /// Opens it, with every check made and pinged once.
+    /// Opens it, with every check created and pinged once.
     fn open() -> Self {
         let directory = TempDir::with_prefix_in("bench-", DIRECTORY).expect("a directory");
         let medium = Medium::Directory(directory.path().into());
@@ -55,7 +55,7 @@ impl WriterFixture {
         desk
     }
 
-    /// Has commands carried out in one batch.
+    /// Runs commands in one batch.
     fn run_batch(&mut self, commands: impl IntoIterator<Item = Command>) {
         let answers: Vec<_> = commands.into_iter().map(|command| self.handle.submit(command).expect("room")).collect();
         self.writer.step(false).expect("a writer");
@@ -64,7 +64,7 @@ impl WriterFixture {
         }
     }
 
-    /// Pings checks all over the place, in one batch.
+    /// Pings checks in all parts of the database, in one batch.
     fn ping_batch(&mut self, count: usize) {
         let remote_addr = IpAddr::from([127, 0, 0, 1]);
         let pings: Vec<_> = (0..count)
@@ -95,7 +95,7 @@ fn create(number: u128) -> Command {
     }))
 }
 
-/// From the queue to the answer after fsync, housekeeping included.
+/// Measures the time from the queue to the reply after fsync, housekeeping included.
 fn batches(criterion: &mut Criterion) {
     let mut desk = WriterFixture::open();
     let mut group = criterion.benchmark_group("writer, 10,000 checks, file with fsync");
@@ -107,7 +107,8 @@ fn batches(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The part of that which is counting: of each ping what it says and how it came, of the commit its size and its time.
+/// Measures the share of counting: the kind and the origin of each ping, the size and the time of
+/// the commit.
 fn counting(criterion: &mut Criterion) {
     let metrics = Metrics::new(Timestamp::default());
     let mut group = criterion.benchmark_group("metrics");

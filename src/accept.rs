@@ -1,4 +1,4 @@
-//! What all doors do alike: accept connections until the service stops, then wait a little for those that are open.
+//! Accept loop that all listeners share. At shutdown it waits a short time for open connections.
 
 mod address_limit;
 
@@ -12,23 +12,23 @@ use tokio::time::{sleep, timeout};
 
 pub(crate) use address_limit::{AddressLimit, AddressPermit, client_network};
 
-/// How long open connections are waited for at shutdown.
+/// Maximum time that shutdown waits for open connections.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait when the system has no more sockets to give.
+/// Delay after the system has no free sockets.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How long nothing more is logged of that.
+/// Minimum time between two warnings about that.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What connections come from. It is dropped when no more are accepted.
+/// Source of connections. It is dropped when the accept loop ends.
 pub(crate) trait Listener {
-    /// A connection, with what is known of its other end.
+    /// A connection, with the details of its other end.
     type Accepted;
 
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// When the system gives no socket for it.
+    /// If the system gives no socket for it.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
 }
 
@@ -40,10 +40,11 @@ impl Listener for TcpListener {
     }
 }
 
-/// Runs what `hold` makes of every connection as a task, until `stop` holds true; `None` is a connection that was turned away. Then
-/// those that are open may end, within five seconds. A connection that panics ends alone.
+/// Runs the future that `hold` returns for each connection as a task, until `stop` is true. If
+/// `hold` returns `None`, the connection is rejected. After that, open connections may end within
+/// five seconds. A connection that panics ends alone.
 ///
-/// At most `most` connections are open at the same time. More wait in the queue of the system.
+/// At most `most` connections are open at the same time. Others wait in the queue of the system.
 pub(crate) async fn accept_connections<L: Listener, F: Future<Output = ()> + Send + 'static>(
     door: &'static str,
     listener: L,
@@ -86,7 +87,7 @@ pub(crate) async fn accept_connections<L: Listener, F: Future<Output = ()> + Sen
     }
 }
 
-/// Waits until the service is to stop. A sender that is gone means the same.
+/// Waits until the service is to stop. A dropped sender means the same.
 pub(crate) async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
@@ -100,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// A listener with endless connections, which counts them, and tells when it is dropped.
+    /// Listener with endless connections. It counts them, and its drop can be observed.
     struct Endless {
         accepted: Arc<AtomicUsize>,
         _open: tokio::sync::oneshot::Sender<()>,
@@ -124,7 +125,7 @@ mod tests {
         let ending = Arc::clone(&ends);
         let accepting = tokio::spawn(accept_connections("test", listener, 3, stopping, move |number| {
             let ends = Arc::clone(&ending);
-            // Every second one is turned away.
+            // Every second connection is rejected.
             (number % 2 == 0).then_some(async move {
                 ends.acquire().await.unwrap().forget();
                 assert!(number > 0, "the first one panics");

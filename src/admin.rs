@@ -1,8 +1,9 @@
-//! The door for whoever administers the service: projects, keys, channels, checks and users, asked for by the command line.
+//! Administration: projects, keys, channels, checks and users, as requested by the command line.
 //!
-//! While a server runs it listens on a Unix socket in the data directory; without one the command opens the database itself. Both ways
-//! end in [`handlers()`]. On the socket each request is one JSON object on a line, its version first, and is answered
-//! by one line or by several. A connection takes one request after another.
+//! A running server listens on a Unix socket in the data directory. Without a server the command
+//! opens the database itself. Both end in [`handle_request()`]. On the socket each request is one
+//! JSON object on a line, with the version first, and the reply is one line or several. A
+//! connection takes one request after another.
 
 mod client;
 mod framing;

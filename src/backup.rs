@@ -1,7 +1,9 @@
-//! The database as a stream of its rows: taken while it is in use, kept in files, looked at, and made a database again.
+//! Backups: the database as a stream of its rows. A backup is written while the database is in use,
+//! stored in a file, inspected, and restored as a database.
 //!
-//! A backup is no copy of the file. A copy would have its dead pages, too, and could not go through a pipe. Rows can be read by any later
-//! release, by the migrations by which it reads a file; and each piece of the stream is checked as it is read.
+//! A backup is not a copy of the database file. A copy would include free pages and could not go
+//! through a pipe. Any later release can read the rows with the migrations that it uses for
+//! database files. Each frame of the stream is verified as it is read.
 
 mod file;
 mod scheduler;
@@ -21,26 +23,26 @@ pub use file::{BackupFile, open_backup, read_backup};
 pub use scheduler::{BackupSchedule, BackupScheduler};
 use stream::{BackupReader, BackupWriter};
 
-/// How long a backup may take, without its rests. Pages that are freed meanwhile are not used again, so the file grows: see
-/// [limits](crate::docs::limits).
+/// Maximum duration of a backup, without its pauses. Pages that are freed during a backup are not
+/// reused, so the file grows: see [limits](crate::docs::limits).
 const MAX_DURATION: Duration = Duration::from_secs(3600);
-/// Bytes of a piece of a stream.
+/// Size of a chunk of a stream, in bytes.
 const CHUNK_BYTES: usize = 128 << 10;
-/// Pieces that wait to be taken.
+/// Maximum number of chunks that wait for the receiver.
 const MAX_WAITING_CHUNKS: usize = 4;
 
-/// Why a backup could not be made or read.
+/// Error of writing or reading a backup.
 #[derive(Debug)]
 pub enum BackupError {
-    /// The database.
+    /// Error of the database.
     Store(StoreError),
-    /// The file of the backup, or the pipe.
+    /// I/O error of the backup file or the pipe.
     Io(io::Error),
-    /// It is not what was written.
+    /// The content is not what was written; the text gives the reason.
     Damaged(String),
-    /// It took too long.
+    /// The backup took longer than the limit.
     TooSlow,
-    /// Making it ended with a panic, which the log shows.
+    /// The backup ended with a panic, which the log shows.
     Panicked,
 }
 
@@ -70,19 +72,20 @@ impl From<io::Error> for BackupError {
     }
 }
 
-/// What a backup says of itself.
+/// Metadata of a backup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BackupInfo {
-    /// When it was begun, RFC 3339.
+    /// Time at which the backup began, RFC 3339.
     pub begun: String,
-    /// The release that made it.
+    /// Release that wrote the backup.
     pub release: String,
 }
 
-/// Writes the database, as it is now, as one stream. While pings come it takes turns with them.
+/// Writes the current database as one stream. Reading takes turns with incoming pings.
 ///
 /// # Errors
-/// When the database cannot be read, or the stream cannot be written: it has no end then.
+/// Returns an error if the database cannot be read or the stream cannot be written. The stream then
+/// has no end frame.
 pub fn write_backup(handle: &Handle, out: impl Write) -> Result<(), BackupError> {
     let begun = handle.clock().uptime();
     let mut made = String::new();
@@ -100,20 +103,21 @@ pub fn write_backup(handle: &Handle, out: impl Write) -> Result<(), BackupError>
     Ok(())
 }
 
-/// The database as pieces of a stream, compressed or not: see [`stream_chunks`].
+/// Returns the database as chunks of a stream, optionally compressed: see [`stream_chunks`].
 ///
 /// # Errors
-/// When the system gives no thread.
+/// Returns an error if the system cannot start a thread.
 pub fn backup_chunks(handle: Handle, is_compressed: bool) -> io::Result<Receiver<Result<Vec<u8>, BackupError>>> {
     stream_chunks(move |mut out| {
         if is_compressed { file::write_compressed(&mut out, |out| write_backup(&handle, out)) } else { write_backup(&handle, &mut out) }
     })
 }
 
-/// What is written, as pieces of a stream, which are made as fast as they are taken, on a thread of their own. What went wrong comes last.
+/// Runs `write` on its own thread and returns its output as chunks. Chunks are produced as fast as
+/// the receiver takes them. An error of `write` is the last item.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// Returns an error if the system cannot start a thread.
 pub fn stream_chunks<E: Send + 'static>(
     write: impl FnOnce(&mut dyn Write) -> Result<(), E> + Send + 'static,
 ) -> io::Result<Receiver<Result<Vec<u8>, E>>> {
@@ -122,23 +126,23 @@ pub fn stream_chunks<E: Send + 'static>(
         lower_thread_priority();
         let mut out = ChunkSender { sender: &sender, chunk: Vec::with_capacity(CHUNK_BYTES) };
         if let Err(error) = write(&mut out) {
-            // Nobody takes it any more only when nobody takes pieces either.
+            // This fails only if the receiver is gone, which then does not take chunks either.
             let _ = sender.blocking_send(Err(error));
         }
     })?;
     Ok(receiver)
 }
 
-/// Lets everything else go before this thread and those that it starts: pings before all.
+/// Gives this thread, and the threads that it starts, the lowest priority, so that pings go first.
 pub fn lower_thread_priority() {
-    // Elsewhere it would be the whole process.
+    // On other systems this would apply to the whole process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, 19) {
         tracing::debug!("a thread that should give way goes as fast as all others: {error}");
     }
 }
 
-/// Gathers what is written into pieces.
+/// Collects written bytes into chunks.
 struct ChunkSender<'s, E> {
     sender: &'s Sender<Result<Vec<u8>, E>>,
     chunk: Vec<u8>,
@@ -160,10 +164,10 @@ impl<E> Write for ChunkSender<'_, E> {
     }
 }
 
-/// Reads all of a stream at this pace, and says how many rows it has.
+/// Reads the whole stream, throttled by `pace`, and returns the number of rows.
 ///
 /// # Errors
-/// When it is not what was written.
+/// Returns an error if the stream is not what was written.
 fn count_rows(input: impl Read, pace: &mut Throttle<'_>) -> Result<u64, BackupError> {
     let mut reader = BackupReader::begin(input)?;
     let mut count = 0;
@@ -174,10 +178,11 @@ fn count_rows(input: impl Read, pace: &mut Throttle<'_>) -> Result<u64, BackupEr
     Ok(count)
 }
 
-/// Looks at every row of a stream.
+/// Inspects every row of a stream.
 ///
 /// # Errors
-/// When it is not what was written. What is wrong with single rows is among the findings.
+/// Returns an error if the stream is not what was written. Problems of single rows are reported as
+/// findings.
 pub fn inspect(input: impl Read) -> Result<(BackupInfo, InspectionReport), BackupError> {
     let mut reader = BackupReader::begin(input)?;
     let mut inspection = Inspection::default();
@@ -187,12 +192,13 @@ pub fn inspect(input: impl Read) -> Result<(BackupInfo, InspectionReport), Backu
     Ok((reader.info().clone(), inspection.finish()))
 }
 
-/// Makes a stream the database of a directory: see [operations](crate::docs::operations).
+/// Restores a stream as the database of a directory: see [operations](crate::docs::operations).
 ///
 /// # Errors
-/// When the stream is not what was written, or the database cannot be written or is in use: all is then as it was.
+/// Returns an error if the stream is not what was written, or if the database cannot be written or
+/// is in use. The directory is then unchanged.
 pub fn restore(directory: &Path, force: bool, input: impl Read, random: &Random) -> Result<BackupInfo, BackupError> {
-    // Before anything is made.
+    // Fails before anything is created.
     let mut reader = BackupReader::begin(input)?;
     let mut restoration = DatabaseRestore::begin(directory, force)?;
     while let Some(rows) = reader.next_rows()? {
@@ -202,7 +208,7 @@ pub fn restore(directory: &Path, force: bool, input: impl Read, random: &Random)
     Ok(reader.info().clone())
 }
 
-/// The path with something added to its name.
+/// Returns the path with `suffix` appended to its file name.
 fn path_with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -1,5 +1,5 @@
-//! The threads on which doors wait for the disk, write long lists and read long bodies. No thread is made for a request, and whoever
-//! pings waits for none of these.
+//! Threads on which listeners wait for the disk, write long lists and read long bodies. No thread
+//! is created for a request, and pings do not wait for these threads.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,25 +10,26 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Pieces of work that may wait for a thread.
+/// Maximum number of tasks that wait for a thread.
 const MAX_QUEUED: usize = 4096;
-/// How long whoever asked waits for one.
+/// Maximum time that the caller waits for a task.
 const RUN_TIMEOUT: Duration = Duration::from_secs(20);
 
 type BlockingTask = Box<dyn FnOnce() + Send>;
 
-/// So many threads, from the start until this is dropped.
+/// A fixed number of threads, which run until this is dropped.
 pub struct BlockingThreads(SyncSender<BlockingTask>);
 
-/// The work was not done: too much waits already, it took too long, or it panicked, which is logged.
+/// The task was not completed: the queue is full, the task took too long, or it panicked, which is
+/// logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockingTaskError;
 
 impl BlockingThreads {
-    /// Starts the threads.
+    /// Starts `count` threads.
     ///
     /// # Errors
-    /// When the system gives none.
+    /// If the system creates no threads.
     pub fn start(count: usize) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(MAX_QUEUED);
         let receiver = Arc::new(Mutex::new(receiver));
@@ -39,11 +40,11 @@ impl BlockingThreads {
         Ok(Self(sender))
     }
 
-    /// Has a thread do this, and waits for it. It is done even if nobody waits any more.
+    /// Runs the task on a thread and waits for it. The task runs even if the caller stops waiting.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, BlockingTaskError> {
         let (tell, done) = oneshot::channel();
         let work = move || {
-            // Nobody waits for it any more only when its connection is gone.
+            // Nothing receives the result if the connection has ended.
             let _ = tell.send(work());
         };
         self.0.try_send(Box::new(work)).map_err(|_| BlockingTaskError)?;
@@ -53,10 +54,10 @@ impl BlockingThreads {
 
 fn run_worker(receiver: &Mutex<Receiver<BlockingTask>>) {
     loop {
-        // Held while the thread waits for work. The others wait for the lock.
+        // Held while the thread waits for a task. The other threads wait for the lock.
         let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(work) = next else { return };
-        // Whatever it had in its hands is gone. The hook has logged the panic.
+        // The state of the task is gone. The hook has logged the panic.
         let _ = catch_unwind(AssertUnwindSafe(work));
     }
 }
@@ -82,7 +83,7 @@ mod tests {
         while threads.0.try_send(Box::new(|| ())).is_ok() {}
         assert_eq!(threads.run(|| ()).await, Err(BlockingTaskError));
         drop(tell);
-        // There is room once the first of those that wait have been taken.
+        // The queue has room once a thread has taken the first task.
         while threads.run(|| 1).await != Ok(1) {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,5 @@
-//! The certificate that doors show: read from files, and read again while the server runs, so that a renewed one counts without a restart.
+//! TLS certificate of the listeners. The files are read again while the server runs, so that a
+//! renewed certificate needs no restart.
 
 use std::fmt;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -16,23 +17,25 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 
 use crate::outbound::pem_cause;
 
-/// A certificate with its chain and its private key. Clones show the same one, also after it was read again.
+/// Certificate with its chain and its private key. Clones share it, and a reload applies to all of
+/// them.
 #[derive(Clone)]
 pub struct Certificate(Arc<CertificateState>);
 
 struct CertificateState {
     chain: PathBuf,
     key: PathBuf,
-    /// What the files were like when they were read last, whatever came of it.
+    /// Stamps of the files at the last read, successful or not.
     last_stamps: Mutex<[FileStamp; 2]>,
     current: Arc<CurrentCertificate>,
     acceptor: TlsAcceptor,
 }
 
-/// What changes with a file: when it was written, its length, and which one it is. `None`: there is none, or it cannot be looked at.
+/// Modification time, length and inode of a file. `None`: the file does not exist or cannot be
+/// examined.
 type FileStamp = Option<(SystemTime, u64, u64)>;
 
-/// The one that the next handshake shows.
+/// Certificate for the next handshake.
 #[derive(Debug)]
 struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
@@ -42,7 +45,7 @@ impl ResolvesServerCert for CurrentCertificate {
     }
 }
 
-/// Why a certificate cannot be used: the file, and what is wrong with it.
+/// Error that makes a certificate unusable: the file, and the problem.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateError(String);
 
@@ -60,25 +63,27 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// What came of a second look at the files.
+/// Result of reading the files again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CertificateReload {
-    /// They are those that were read before.
+    /// The files have not changed.
     Unchanged,
-    /// New connections see what is in them now.
+    /// New connections use the new certificate.
     Replaced,
-    /// They cannot be used. What was read before is still shown.
+    /// The files cannot be used. The previous certificate stays in use.
     Failed(CertificateError),
 }
 
 impl Certificate {
-    /// Reads a certificate chain, the own certificate first, and its private key, both in PEM. It is shown by TLS 1.2 and 1.3, to clients
-    /// that name protocols for one of these (ALPN, RFC 7301); with none of these, whatever clients name.
+    /// Reads a certificate chain, with the server's own certificate first, and its private key,
+    /// both in PEM. It serves TLS 1.2 and 1.3. Clients that offer protocols (ALPN, RFC 7301) must
+    /// offer one of `protocols`, unless that list is empty.
     ///
     /// # Errors
-    /// When a file cannot be read, holds nothing of the kind, or the two do not belong together.
+    /// If a file cannot be read or contains no certificate or key, or if the two do not belong
+    /// together.
     pub fn read(chain: &Path, key: &Path, protocols: &[&[u8]]) -> Result<Self, CertificateError> {
-        // Before they are read: what is written meanwhile is a change.
+        // Taken before the files are read, so that a write in the meantime counts as a change.
         let seen = Mutex::new([file_stamp(chain), file_stamp(key)]);
         let shown = Arc::new(CurrentCertificate(RwLock::new(Arc::new(load_key_pair(chain, key)?))));
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -90,7 +95,7 @@ impl Certificate {
         Ok(Self(Arc::new(CertificateState { chain: chain.into(), key: key.into(), last_stamps: seen, current: shown, acceptor })))
     }
 
-    /// Reads the files again if they have changed since they were read last, or if `even_if_same`.
+    /// Reads the files again if they have changed since the last read, or if `even_if_same`.
     pub fn reload(&self, even_if_same: bool) -> CertificateReload {
         let CertificateState { chain, key, last_stamps: seen, current: shown, .. } = &*self.0;
         let now = [file_stamp(chain), file_stamp(key)];
@@ -107,18 +112,18 @@ impl Certificate {
         }
     }
 
-    /// The file of the chain.
+    /// File of the chain.
     pub fn chain(&self) -> &Path {
         &self.0.chain
     }
 
-    /// The file of the private key, if every user of the machine may read or write it.
+    /// File of the private key, if every user of the machine may read or write it.
     pub fn exposed_key(&self) -> Option<&Path> {
         let open = std::fs::metadata(&self.0.key).is_ok_and(|there| there.permissions().mode() & 0o006 != 0);
         open.then_some(&*self.0.key)
     }
 
-    /// What agrees on TLS with clients.
+    /// Acceptor for TLS handshakes with clients.
     pub(crate) fn acceptor(&self) -> &TlsAcceptor {
         &self.0.acceptor
     }

@@ -1,8 +1,9 @@
-//! What goes out through a channel: news become words, words become requests, and answers are judged. All of it is pure: no socket, no clock,
-//! no file, no chance.
+//! Alerts through channels: facts become text, text becomes requests, and responses become
+//! verdicts. All of it is pure: no sockets, clock, files or randomness.
 //!
-//! [`prepare`] says what is to be sent and [`judge`] what came of it. Whoever sends goes through the steps in their order, stops at the first
-//! that was not [delivered](Verdict::Delivered), and does what its verdict says.
+//! [`prepare`] returns the steps to run and [`judge`] the meaning of a response. The caller runs
+//! the steps in order, stops at the first one that was not [delivered](Verdict::Delivered), and
+//! follows its verdict.
 
 pub mod alert;
 pub mod alert_text;
@@ -23,21 +24,22 @@ use crate::domain::channel::{ChannelClass, ChannelKind, ChannelSettings};
 use crate::domain::timestamp::Timestamp;
 use kinds::SendContext;
 
-/// How fast a kind may send: so many at once, then one in each such time.
+/// Rate limit of a kind: a burst, then one message per interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SendRate {
-    /// Messages that may go at once.
+    /// Maximum number of messages in a burst.
     pub burst: u32,
-    /// How long it takes until there is room for one more.
+    /// Time until one more message is allowed.
     pub refill: Duration,
 }
 
-/// What is to be sent, in this order. `None`: such a channel does nothing about this alert, or is not complete.
+/// Returns the steps that send an alert, in order. `None`: the channel does not send this alert, or
+/// its settings are incomplete.
 ///
-/// The secrets that lie in files must have been put in their places.
+/// Secrets from files must already be in the settings.
 pub fn prepare(settings: &ChannelSettings, alert: &Alert, attempt: &SendAttempt) -> Option<Vec<SendStep>> {
     let sender = kinds::sender_for(settings.kind())?;
-    // Only people read of several checks, or of none, in one message.
+    // Only people get messages about several checks, or about none.
     let is_for_people = alert.check.is_none() && settings.kind().class != ChannelClass::People;
     if settings.missing_setting().is_some() || !settings.handles_event(alert.event) || is_for_people {
         return None;
@@ -46,7 +48,7 @@ pub fn prepare(settings: &ChannelSettings, alert: &Alert, attempt: &SendAttempt)
     (!steps.is_empty()).then_some(steps)
 }
 
-/// What an answer to one of the steps means.
+/// Interprets the response to one of the steps.
 pub fn judge(
     settings: &ChannelSettings,
     alert: &Alert,
@@ -68,29 +70,30 @@ pub fn judge(
     answer.judgement(verdict, settings, step)
 }
 
-/// What keeps alerts alive that end by themselves unless they are sent again: one step for all checks of a channel that are down, at most
-/// 500 at a time. Nothing for kinds that need no such thing.
+/// Returns requests that refresh alerts at receivers where they expire: one step for all given
+/// alerts. The caller passes at most 500. Empty for other kinds.
 pub fn prepare_resend(settings: &ChannelSettings, alerts: &[&Alert], now: Timestamp) -> Vec<SendStep> {
     let prepare = kinds::sender_for(settings.kind()).and_then(|sender| sender.resend);
     prepare.map_or_else(Vec::new, |prepare| prepare(settings, alerts, now))
 }
 
-/// Whether a kind needs to be told again and again: see [`prepare_resend`].
+/// True if alerts of this kind expire unless they are resent: see [`prepare_resend`].
 pub fn needs_resend(settings: &ChannelSettings) -> bool {
     kinds::sender_for(settings.kind()).is_some_and(|sender| sender.resend.is_some())
 }
 
-/// Whether what was [refused](Verdict::Unsendable) can be sent once more, [plainly](Attempt::plain).
+/// True if a [refused](Verdict::Unsendable) message can be sent once more in its
+/// [plain](SendAttempt::plain) form.
 pub fn has_plain_form(settings: &ChannelSettings) -> bool {
     kinds::sender_for(settings.kind()).is_some_and(|sender| sender.has_plain_form)
 }
 
-/// How fast a kind may send to one destination; `None`: as fast as it gets answers.
+/// Rate limit of a kind for one destination. `None`: as fast as responses arrive.
 pub fn send_rate(settings: &ChannelSettings) -> Option<SendRate> {
     kinds::sender_for(settings.kind()).and_then(|sender| (sender.send_rate)(settings))
 }
 
-/// Whether a kind can be sent to.
+/// True if messages can be sent to this kind.
 pub fn has_sender(kind: &ChannelKind) -> bool {
     kinds::sender_for(kind).is_some()
 }

@@ -1,7 +1,8 @@
-//! The command line: every subcommand and flag, stated once with its help, its environment variable and its default.
+//! Command line: every subcommand and flag, defined once with its help, its environment variable
+//! and its default.
 //!
-//! What was typed (clap's structures) becomes what the program works with (an admin request, the configuration of the server); past
-//! that border nothing is looked at again.
+//! Arguments (clap's structures) are converted to domain values (an admin request, the
+//! configuration of the server). Later code does not validate them again.
 
 mod backup;
 mod channel;
@@ -46,7 +47,7 @@ use crate::notify;
 use crate::outbound::SESSION_LAUNCHER;
 use channel::ChannelCommand;
 
-/// The release, the commit that it was built from, and the version of the database's layout.
+/// Release, commit, and version of the database's layout.
 static VERSION: LazyLock<String> =
     LazyLock::new(|| format!("{} (commit {COMMIT}, schema {})", env!("CARGO_PKG_VERSION"), crate::store::SCHEMA));
 
@@ -123,51 +124,51 @@ enum CliCommand {
     Man(man::ManArgs),
 }
 
-/// Why a command failed: one line for a person, and the exit status.
+/// Error of a command: one line for a person, and the exit status.
 struct CliError {
     status: u8,
     message: String,
-    /// Nothing stands before the message.
+    /// True to print the message without a prefix.
     is_verbatim: bool,
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "so that they stand in `map_err`")]
 impl CliError {
-    /// What was typed cannot be right.
+    /// Returns an error for invalid arguments.
     fn usage(message: impl ToString) -> Self {
         Self { status: 2, message: message.to_string(), is_verbatim: false }
     }
 
-    /// What was typed could be right, but it did not work.
+    /// Returns an error for valid arguments whose execution failed.
     fn other(message: impl ToString) -> Self {
         Self { status: 1, message: message.to_string(), is_verbatim: false }
     }
 
-    /// Several lines that stand for themselves.
+    /// Returns an error whose lines are printed without a prefix.
     fn verbatim(status: u8, lines: String) -> Self {
         Self { status, message: lines, is_verbatim: true }
     }
 
-    /// The answer could not be written to standard output.
+    /// Returns an error for output that could not be written to standard output.
     fn output_failed(error: io::Error) -> Self {
         Self::other(format!("cannot write the answer: {error}"))
     }
 }
 
-/// What a subcommand of the admin door asks, and how its reply is shown.
+/// Request of a subcommand, with the options for its reply.
 struct AdminCall {
     request: AdminRequest,
     json: bool,
-    /// The one row of the answer is shown with all its fields.
+    /// True to show the one row of the reply with all its fields.
     shows_all_fields: bool,
-    /// What a test is sent with when no server runs.
+    /// Configuration of a test that is sent without a running server.
     notifier_config: Option<notify::NotifierConfig>,
-    /// What the request deletes, if a terminal is asked first.
+    /// Description of the object that is deleted, if the terminal asks for confirmation.
     deletion_target: Option<String>,
 }
 
 impl AdminCall {
-    /// A question whose answer is shown as JSON or as a table.
+    /// Creates a call whose reply is shown as JSON or as a table.
     fn new(request: AdminRequest, json: bool) -> Self {
         Self { request, json, shows_all_fields: false, notifier_config: None, deletion_target: None }
     }
@@ -179,7 +180,7 @@ impl From<AdminRequest> for AdminCall {
     }
 }
 
-/// Runs the command line `reason`, the first of which is the program's name, and gives its exit status.
+/// Runs the command line and returns its exit status. The first word is the program's name.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     if let Some((_, command)) = words.split_first().filter(|(name, _)| *name == SESSION_LAUNCHER) {
@@ -200,14 +201,14 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             let message = if lines { message } else { env_variables::annotate_sources(&message, &words, |name| std::env::var_os(name)) };
             let said = if lines { "" } else { "overdue: " };
             let message: Vec<_> = message.trim_end_matches('\n').split('\n').map(table::sanitize).collect();
-            // With nobody left to tell, the exit status has to do.
+            // If standard error is closed, the exit status has to suffice.
             let _ = writeln!(io::stderr(), "{said}{}", message.join("\n"));
             ExitCode::from(status)
         }
     }
 }
 
-/// Reads the words. A variable that is empty is one that is not set.
+/// Parses the words. An empty variable counts as unset.
 fn parse_args(words: Vec<OsString>, variable: impl Fn(&OsStr) -> Option<OsString> + Copy) -> Result<Cli, clap::Error> {
     fn ignore_empty_variables(command: clap::Command, variable: impl Fn(&OsStr) -> Option<OsString> + Copy) -> clap::Command {
         let is_empty = |flag: &clap::Arg| flag.get_env().and_then(variable).is_some_and(|value| value.is_empty());
@@ -221,14 +222,14 @@ fn parse_args(words: Vec<OsString>, variable: impl Fn(&OsStr) -> Option<OsString
 
 fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
     let Cli { data, command } = cli;
-    // A server is not meant to take the place of the one that a package installed.
+    // A server must not run on the directory of the installed service by default.
     let is_definite = data.is_some() || matches!(command, CliCommand::Serve(_));
     let data = || {
         let found = data_directory::resolve(data, |name| std::env::var_os(name)).map_err(CliError::usage)?;
         Ok::<_, CliError>(if is_definite { found } else { data_directory::service_directory_or(found, data_directory::has_database) })
     };
     let done = match command {
-        // Its exit status is the job's.
+        // The exit status of the job.
         CliCommand::Run(args) => return args.run().map(ExitCode::from),
         CliCommand::Ping(args) => args.run(),
         CliCommand::Serve(args) => {
@@ -279,7 +280,8 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, CliError> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// Puts a request to the server, or to the database. A refusal is a failure. After one that may send something, root's rights are gone.
+/// Sends a request to the server, or to the database. A refusal is an error. After a request that
+/// may send messages, the rights of root are dropped.
 fn send_request(data: &Path, request: AdminRequest, sending: Option<notify::NotifierConfig>) -> Result<AdminReply, CliError> {
     if sending.is_some() {
         data_directory::switch_to_owner(data)?;
@@ -293,13 +295,13 @@ fn send_request(data: &Path, request: AdminRequest, sending: Option<notify::Noti
     }
 }
 
-/// Asks and shows the answer.
+/// Sends the request and prints the reply.
 fn run_call(data: &Path, question: AdminCall) -> Result<(), CliError> {
     let AdminCall { request, json, shows_all_fields: whole, notifier_config: sending, deletion_target: deletes } = question;
     deletes.map_or(Ok(()), |what| common_args::confirm_deletion_on_terminal(&what))?;
     let shown = match send_request(data, request, sending)? {
         AdminReply::Done | AdminReply::Piece(_) | AdminReply::Invalid(_) | AdminReply::Refused(_) => Ok(()),
-        // Those who ask for these show them.
+        // The callers of these requests print the replies.
         AdminReply::Changes(_) | AdminReply::Conflicts(_) | AdminReply::Objects(_) => Ok(()),
         AdminReply::ImportBegun(_) | AdminReply::Imported(..) | AdminReply::Touched(_) => Ok(()),
         AdminReply::Imports(rows) => table::print_list(&rows, json, &import::HEADINGS, import::cells),
@@ -334,10 +336,10 @@ fn run_call(data: &Path, question: AdminCall) -> Result<(), CliError> {
     shown.map_err(CliError::output_failed)
 }
 
-/// Help and version go to standard output and are no failure; an error becomes one line.
+/// Prints help and version to standard output, without an error. Other errors become one line.
 fn help_or_usage(error: &clap::Error) -> Result<(), CliError> {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // A reader that has seen enough closes the pipe.
+        // The reader may close the pipe early.
         let _ = error.print();
         return Ok(());
     }
@@ -352,14 +354,14 @@ fn help_or_usage(error: &clap::Error) -> Result<(), CliError> {
     Err(CliError::usage(one_line_message(&text)))
 }
 
-/// What else users look for, and where it is.
+/// Subcommands that users may look for, and their replacements.
 const COMMAND_HINTS: [(&str, &str); 3] = [
     ("version", "`overdue --version` prints the version"),
     ("status", "`overdue check list` shows the checks, `overdue health` tells whether the server takes pings"),
     ("start", "`overdue serve` runs the server"),
 ];
 
-/// Returns what to say of a subcommand that there is none of, with the most similar one.
+/// Returns the message about an unknown subcommand, with the most similar one.
 fn unknown_command_message(error: &clap::Error) -> String {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -377,7 +379,7 @@ fn unknown_command_message(error: &clap::Error) -> String {
     format!("there is no command '{name}'{hint} (see --help)")
 }
 
-/// The part of clap's message that says what is wrong, and its tip; the usage that follows is left to `--help`.
+/// Returns the part of clap's message with the error and its tip. The usage is left to `--help`.
 fn one_line_message(text: &str) -> String {
     let text = text.split("\nUsage:").next().unwrap_or_default().split("\nFor more information").next().unwrap_or_default();
     let text = text.replace("\n\n  tip:", ";");

@@ -1,33 +1,34 @@
-//! The only place that asks what time it is.
+//! The only place that reads the time.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::domain::timestamp::Timestamp;
 
-/// A look at the clock and at the uptime that takes longer than this is made again: what was read would not belong together.
+/// Maximum time between the reads of the clock and of the uptime. If they take longer, both are
+/// read again, because the values would not belong together.
 const MAX_READ_TIME: Duration = Duration::from_secs(1);
 
-/// The time and the uptime of one moment.
+/// Time and uptime, read at the same moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockReading {
-    /// What the clock shows.
+    /// Time of the clock.
     pub now: Timestamp,
-    /// See [`Clock::uptime`].
+    /// Uptime at that time, see [`Clock::uptime`].
     pub uptime: Duration,
 }
 
-/// Where the time comes from.
+/// Source of the time.
 #[derive(Clone)]
 pub enum Clock {
-    /// The machine's clock.
+    /// Clock of the machine.
     System,
-    /// A clock that a test moves by hand.
+    /// Clock that a test moves.
     Manual(Arc<ManualClock>),
 }
 
 impl Clock {
-    /// The time now. It may be earlier than what was read before: clocks are set.
+    /// Current time. It may be earlier than the previous result, because clocks are set.
     pub fn now(&self) -> Timestamp {
         match self {
             #[allow(clippy::disallowed_methods, reason = "this is the place")]
@@ -36,12 +37,13 @@ impl Clock {
         }
     }
 
-    /// Time that has passed since some moment in the past. Nobody sets it. On Linux it stands still while the machine sleeps.
+    /// Time since a fixed moment in the past. Setting the clock does not change it. On Linux it
+    /// stands still while the machine is suspended.
     #[allow(clippy::disallowed_methods, reason = "this is the place")]
     pub fn uptime(&self) -> Duration {
         static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
         match self {
-            // In this order: the beginning comes first.
+            // The order matters: the beginning must be read first.
             Self::System => {
                 let beginning = *BEGINNING;
                 Instant::now().duration_since(beginning)
@@ -50,7 +52,7 @@ impl Clock {
         }
     }
 
-    /// The time and the uptime of the same moment, to within a second.
+    /// Time and uptime of the same moment, to within a second.
     pub fn read(&self) -> ClockReading {
         if let Self::Manual(clock) = self {
             let time = clock.lock();
@@ -66,7 +68,8 @@ impl Clock {
         }
     }
 
-    /// Whether the time passes by itself. Otherwise nobody needs to wait for a moment: see [`Clock::on_move`].
+    /// True if the time passes by itself. With any other clock no thread has to sleep: see
+    /// [`Clock::on_move`].
     pub fn is_system(&self) -> bool {
         match self {
             Self::System => true,
@@ -74,7 +77,7 @@ impl Clock {
         }
     }
 
-    /// Has `call` called whenever a manual clock has moved.
+    /// Registers `call`, which runs after every move of a manual clock.
     pub fn on_move(&self, call: impl Fn() + Send + 'static) {
         if let Self::Manual(clock) = self {
             clock.lock().callbacks.push(Box::new(call));
@@ -82,30 +85,31 @@ impl Clock {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// Clock that stands still until it is moved.
 pub struct ManualClock(Mutex<ManualTime>);
 
 struct ManualTime {
     now: Timestamp,
     uptime: Duration,
-    /// It is taken for one that passes by itself.
+    /// True if the clock acts like one that passes by itself.
     is_running: bool,
     /// Called after every move.
     callbacks: Vec<Box<dyn Fn() + Send>>,
 }
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// Clock that shows `now`.
     pub fn at(now: Timestamp) -> Arc<Self> {
         Arc::new(Self(Mutex::new(ManualTime { now, uptime: Duration::ZERO, is_running: false, callbacks: Vec::new() })))
     }
 
-    /// From now on it is taken for a clock that passes by itself: whoever has not looked at it for long was held up.
+    /// Makes the clock act like one that passes by itself: after a long time without a read, the
+    /// reader assumes that it was suspended.
     pub fn act_as_system(&self) {
         self.lock().is_running = true;
     }
 
-    /// Sets the clock, forward or backward. Forward the time passes.
+    /// Sets the clock forward or backward. Forward, the uptime advances by the same duration.
     pub fn set(&self, now: Timestamp) {
         let mut time = self.lock();
         let passed = now.micros_since(time.now).max(0);
@@ -114,7 +118,7 @@ impl ManualClock {
         time.callbacks.iter().for_each(|call| call());
     }
 
-    /// Makes the clock show another time, as when somebody sets it, although no time has passed.
+    /// Sets the clock to another time although no time has passed, like an operator who sets it.
     pub fn jump_to(&self, now: Timestamp) {
         let mut time = self.lock();
         time.now = now;

@@ -1,5 +1,5 @@
-//! The threads that answer requests. Each runs its connections alone. So one core reads a request, waits for it and answers it, and no
-//! other thread is woken.
+//! Threads that answer requests. A connection stays on one thread: one core reads a request, waits
+//! for it and answers it, and no other thread is woken.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,31 +11,33 @@ use tokio::sync::oneshot;
 
 use crate::engine;
 
-/// Less than any time limit of a request.
+/// Shorter than any time limit of a request.
 const TIMER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Threads with a single-threaded runtime each, until this is dropped. With none, connections run where they are accepted.
+/// Threads with a single-threaded runtime each, which run until this is dropped. Without threads,
+/// connections run on the runtime that accepts them.
 #[derive(Default)]
 pub struct ConnectionThreads {
     threads: Vec<ConnectionThread>,
     next: AtomicUsize,
 }
 
-/// A connection that goes from one thread to another. A socket belongs to the runtime on which it was made.
+/// A connection that moves from one thread to another. A socket belongs to the runtime that created
+/// it.
 pub(crate) trait HandOff: Send + Sized + 'static {
-    /// What it is on its way.
+    /// Form of the connection between two runtimes.
     type Detached: Send + 'static;
 
-    /// Leaves the runtime of this thread.
+    /// Detaches the connection from the runtime of this thread.
     ///
     /// # Errors
-    /// When the system refuses it.
+    /// If the system refuses it.
     fn detach(self) -> io::Result<Self::Detached>;
 
-    /// Belongs to the runtime of this thread from now on.
+    /// Attaches a connection to the runtime of this thread.
     ///
     /// # Errors
-    /// When the system refuses it.
+    /// If the system refuses it.
     fn attach(moving: Self::Detached) -> io::Result<Self>;
 }
 
@@ -53,30 +55,31 @@ impl HandOff for TcpStream {
 
 struct ConnectionThread {
     runtime: runtime::Handle,
-    /// Dropped, it ends the thread.
+    /// Ends the thread when dropped.
     _open: oneshot::Sender<()>,
 }
 
 impl ConnectionThreads {
-    /// Starts so many threads that are called `NAME-0` and so on. The engine delivers its answers to them.
+    /// Starts `count` threads named `NAME-0` and so on. The engine delivers its replies to them.
     ///
     /// # Errors
-    /// When the system gives no threads.
+    /// If the system creates no threads.
     pub fn start(name: &str, count: usize, engine: &engine::Handle) -> io::Result<Self> {
         let threads = (0..count).map(|number| ConnectionThread::start(format!("{name}-{number}"), engine.clone()));
         Ok(Self { threads: threads.collect::<io::Result<_>>()?, next: AtomicUsize::new(0) })
     }
 
-    /// Runs a connection on the next thread; the future ends with it and gives what it gives.
+    /// Runs a connection on the next thread. The future ends with the connection and returns its
+    /// result.
     ///
     /// # Errors
-    /// When the connection cannot be handed over to the thread.
+    /// If the connection cannot be moved to the thread.
     pub(crate) async fn run<S, F>(&self, moving: S::Detached, connection: impl FnOnce(S) -> F + Send + 'static) -> io::Result<F::Output>
     where
         S: HandOff,
         F: Future<Output: Send> + Send + 'static,
     {
-        // Wraps around after more connections than there will ever be.
+        // Wraps around only after more connections than there will ever be.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(thread) = turn.checked_rem(self.threads.len()).and_then(|turn| self.threads.get(turn)) else {
             return Ok(connection(S::attach(moving)?).await);
@@ -96,7 +99,7 @@ impl ConnectionThread {
         let (open, mut closed) = oneshot::channel();
         std::thread::Builder::new().name(name).spawn(move || {
             let inbox = engine.create_reply_inbox();
-            // This thread must not keep the engine from ending.
+            // The handle of this thread must not keep the engine running.
             drop(engine);
             local.block_on(async move {
                 tokio::select! {
@@ -111,8 +114,9 @@ impl ConnectionThread {
     }
 }
 
-/// Keeps a timer pending that is nearer than those of requests. Each request sets a timer for its header. If no nearer one is pending,
-/// setting it interrupts the wait of the runtime by a system call.
+/// Keeps a timer pending that expires before the timers of requests. Each request sets a timer for
+/// its header. Without an earlier timer, setting it interrupts the wait of the runtime by a system
+/// call.
 async fn keep_timer_pending() {
     let mut near = tokio::time::interval(TIMER_INTERVAL);
     loop {

@@ -1,7 +1,9 @@
-//! Configuration as files: what there is, written so that it can be read again, and what is read, made the real state.
+//! Configuration as files: exports the current state so that it can be read again, and applies
+//! declared files.
 //!
-//! A file becomes a [`ConfigDocument`] of nodes that know where they stand, the document a [`Wanted`](crate::domain::declared::DeclaredConfig) state, and the
-//! engine plans what makes that the real one. The same document, its secrets filled in, goes over the admin socket.
+//! A file is parsed to a [`ConfigDocument`] of nodes with locations, and the document to a
+//! [declared configuration](crate::domain::declared::DeclaredConfig). The engine plans the changes
+//! that lead to it. The same document, with its secrets filled in, is sent over the admin socket.
 
 mod apply;
 mod document;
@@ -23,13 +25,13 @@ pub use reader::read_config;
 pub use schema::json_schema;
 pub use secret_references::SecretResolver;
 
-/// Bytes of all files together: see [limits](crate::docs::limits).
+/// Maximum bytes of all files together: see [limits](crate::docs::limits).
 pub const MAX_BYTES: usize = 16 << 20;
-/// Objects that files may declare together: see [limits](crate::docs::limits).
+/// Maximum number of objects in all files together: see [limits](crate::docs::limits).
 pub const MAX_OBJECTS: usize = 50_000;
-/// Problems that are told at once; the rest is counted.
+/// Maximum number of problems that are listed; the rest is counted.
 pub const MAX_PROBLEMS: usize = 50;
-/// The version of the format.
+/// Version of the format.
 pub const FORMAT_VERSION: i64 = 1;
 
 #[cfg(test)]

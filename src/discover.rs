@@ -1,4 +1,5 @@
-//! Crontabs and timers are read, and checks for their jobs are proposed, with the edit that makes each job report. Nothing is edited here.
+//! Reads crontabs and timers, and proposes checks for their jobs, with the edit that makes each job
+//! report. Nothing is edited here.
 
 mod crontab;
 mod patch;
@@ -18,88 +19,88 @@ pub use crontab::{Crontab, CrontabOwner, propose_for_crontab};
 pub use patch::{apply_edits, unified_diff};
 pub use timers::{LIST_TIMERS_ARGS, SystemdTimer, TIMER_PROPERTIES, parse_timer_list, parse_timers, propose_for_timers};
 
-/// Seconds of grace: the least and the most.
+/// Minimum and maximum grace in seconds.
 const GRACE_RANGE_SECS: (i64, i64) = (300, 3_600);
-/// Runs whose gaps are looked at.
+/// Number of runs whose gaps are examined.
 const SAMPLED_RUNS: usize = 10;
 
-/// How jobs are to report.
+/// Program by which jobs report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reporter {
-    /// By `curl`, behind the job.
+    /// `curl`, after the job.
     Curl,
-    /// By `overdue run`, which sends the start and the end of the output as well.
+    /// `overdue run`, which also reports the start and sends the end of the output.
     Run,
 }
 
-/// What proposals are made with.
+/// Generator of proposals, with its options.
 pub struct CheckProposer<'a> {
-    /// What ping URLs begin with, without a slash at its end.
+    /// Base of ping URLs, without a trailing slash.
     pub base_url: &'a str,
-    /// The name of this machine, which slugs begin with.
+    /// Name of this machine, with which slugs begin.
     pub host: &'a str,
-    /// The zone of schedules that name none.
+    /// Time zone of schedules that name none.
     pub zone: Timezone,
-    /// How jobs are to report.
+    /// Program by which jobs report.
     pub reporter: Reporter,
-    /// Whether whole directories of jobs get a check, too.
+    /// True to also propose a check for whole directories of jobs.
     pub run_parts: bool,
-    /// The time now.
+    /// Current time.
     pub now: Timestamp,
-    /// Draws a UUID.
+    /// Generator of UUIDs.
     pub draw_uuid: &'a dyn Fn() -> Uuid,
-    /// Slugs that are given.
+    /// Slugs that are taken.
     used_slugs: BTreeSet<String>,
 }
 
 /// A job and the check that is proposed for it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CheckProposal {
-    /// The check's slug.
+    /// Slug of the check.
     pub slug: Slug,
-    /// Its UUID, which stands in the edit.
+    /// UUID of the check, which is part of the edit.
     pub uuid: Uuid,
-    /// When it is expected.
+    /// Schedule and other settings of the check.
     pub settings: CheckSettings,
-    /// Where the job was found.
+    /// Location of the job.
     pub location: String,
-    /// What makes it report.
+    /// Edit that makes it report.
     pub edit: JobEdit,
 }
 
-/// What makes a job report.
+/// Edit that makes a job report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JobEdit {
-    /// This line, counted from 0, becomes that.
+    /// Replaces this line, counted from 0, by that text.
     Line(usize, String),
-    /// This file is to be made.
+    /// Creates this file.
     DropIn {
-        /// Where.
+        /// Path of the file.
         path: String,
-        /// What stands in it.
+        /// Content of the file.
         text: String,
     },
 }
 
-/// A job for which nothing is proposed, and why.
+/// A job without a proposal, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SkippedJob {
-    /// Where it was found.
+    /// Location of the job.
     pub location: String,
-    /// The job.
+    /// Name or command of the job.
     pub job: String,
-    /// A sentence.
+    /// Reason as a sentence.
     pub reason: String,
-    /// Somebody should look at it.
+    /// True if a person should examine it.
     pub needs_manual_edit: bool,
 }
 
-/// What was found in one place.
+/// Result for one source.
 #[derive(Default, Debug)]
 pub struct DiscoveryResult {
     /// Jobs with checks.
     pub proposals: Vec<CheckProposal>,
-    /// Jobs without.
+    /// Jobs without checks.
     pub skipped: Vec<SkippedJob>,
 }
 
@@ -114,7 +115,7 @@ impl CheckProposal {
 }
 
 impl<'a> CheckProposer<'a> {
-    /// One that has proposed nothing yet.
+    /// Creates a generator without proposals.
     pub fn new(base_url: &'a str, host: &'a str, zone: Timezone, now: Timestamp, uuid: &'a dyn Fn() -> Uuid) -> Self {
         Self { base_url, host, zone, reporter: Reporter::Curl, run_parts: false, now, draw_uuid: uuid, used_slugs: BTreeSet::new() }
     }
@@ -123,13 +124,13 @@ impl<'a> CheckProposer<'a> {
         format!("{}/ping/{uuid}", self.base_url)
     }
 
-    /// Whether a command tells a server already.
+    /// True if a command already reports to a server.
     fn already_reports(&self, command: &str) -> bool {
         let own = format!("{}/ping/", self.base_url);
         [own.as_str(), "hc-ping.com", "runitor", "/ping/", "overdue run", "overdue ping"].iter().any(|part| command.contains(part))
     }
 
-    /// A slug that no other proposal has.
+    /// Returns a slug that no other proposal has.
     fn unique_slug(&mut self, name: &str) -> Slug {
         let wanted = Name::parse(&format!("{} {name}", self.host)).map(|name| Slug::from_name(&name)).unwrap_or_default();
         let wanted: String = if wanted.is_empty() { "job".into() } else { wanted.as_str().chars().take(90).collect() };
@@ -139,7 +140,8 @@ impl<'a> CheckProposer<'a> {
         Slug::parse(&free).unwrap_or_default()
     }
 
-    /// What a check for a schedule is set to. `late`: seconds by which its job may begin late without anything being wrong.
+    /// Returns the settings of a check for a schedule. `late`: seconds by which its job may begin
+    /// late normally.
     fn schedule_settings(&self, schedule: Schedule, zone: Option<Timezone>, late: i64) -> CheckSettings {
         let tz = zone.unwrap_or_else(|| self.zone.clone());
         let runs: Vec<_> = schedule.occurrences(self.now, &tz).take(SAMPLED_RUNS).collect();
@@ -148,7 +150,7 @@ impl<'a> CheckProposer<'a> {
         CheckSettings { schedule: Some(std::sync::Arc::new(schedule)), tz, grace, ..CheckSettings::default() }
     }
 
-    /// The grace for jobs with such a gap between runs.
+    /// Returns the grace for jobs with this gap between runs.
     fn grace_for_gap(&self, gap: Option<i64>, late: i64) -> Seconds {
         let (least, most) = GRACE_RANGE_SECS;
         let secs = gap.map_or(least, |gap| (gap / 10).clamp(least, most)) + late.max(0);

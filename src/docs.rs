@@ -1,25 +1,28 @@
-//! The chapters of the documentation, so that every rule is written down once, for users and for the code that keeps it.
+//! Chapters of the documentation. Every rule is written down once, for users and for the code that
+//! implements it.
 //!
-//! Each chapter is a Markdown file in `src/docs` and a module here. Code comments link to it as `[limits](crate::docs::limits)`.
+//! Each chapter is a Markdown file in `src/docs` and a module here. Code comments link to it as
+//! `[limits](crate::docs::limits)`.
 
-/// A chapter as the program carries it.
+/// A chapter, embedded in the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chapter {
-    /// Its name in URLs and links: lower case letters. Its file is `src/docs/<slug>.md`.
+    /// Name in URLs and links, in lower case letters. The file is `src/docs/<slug>.md`.
     pub slug: &'static str,
-    /// Its heading.
+    /// Heading of the chapter.
     pub title: &'static str,
-    /// The whole of it, in Markdown. Links to other chapters have the form `<slug>.md`.
+    /// Whole text in Markdown. Links to other chapters have the form `<slug>.md`.
     pub text: &'static str,
 }
 
-/// Makes the table of all chapters, and a module of each.
+/// Declares the table of all chapters, and a module for each.
 ///
-/// Chapters link to each other by reference. The references given here come before those in the file, so they count in the crate's
-/// documentation; wherever the file itself is read, its own count.
+/// Chapters link to each other by reference. The references given here come before those in the
+/// file and apply in the documentation of the crate. Everywhere else the references of the file
+/// apply.
 macro_rules! chapters {
     ([$($slug:ident $title:literal)*] $all:tt) => {
-        /// Every chapter, in the order in which to read them.
+        /// Every chapter, in reading order.
         pub const CHAPTERS: &[Chapter] = &[$(Chapter {
             slug: stringify!($slug),
             title: $title,

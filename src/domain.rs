@@ -1,5 +1,5 @@
-//! What checks, pings, flips, schedules and kinds of channel are and how they change: pure, with the time as an argument, unable to wait or
-//! to fail on I/O.
+//! Checks, pings, flips, schedules and kinds of channel, and the rules by which they change. All
+//! functions are pure: the time is an argument, and none of them waits or does I/O.
 
 pub mod alert;
 pub mod channel;

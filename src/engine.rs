@@ -1,7 +1,9 @@
-//! The only hands that write: every change is a [`command::Command`], applied by one writer in one order, and answered when it is on disk.
+//! Applies all changes to the database: every change is a [`command::Command`]. A single writer
+//! applies commands in one order and replies when they are on disk.
 //!
-//! Doors hold a [`Handle`]: they submit commands and read, from the published state (checks, projects, keys, channels) or from snapshots
-//! of the file (pings, bodies, flips). Nothing that is read is ahead of the file.
+//! The API, the dashboard and the command line hold a [`Handle`]. They submit commands and read,
+//! either from the published state (checks, projects, keys, channels) or from snapshots of the file
+//! (pings, bodies, flips). Reads never see data that is not in the file yet.
 
 mod api_keys;
 pub mod apply;
@@ -58,35 +60,36 @@ pub use state::UnnotifiedReason;
 pub use throttle::{ServerLocation, Throttle};
 pub use writer::{Writer, WriterExit};
 
-/// Seconds after which a deadline should have been noticed.
+/// Seconds after which a passed deadline that is not processed yet counts as overdue.
 const OVERDUE_DEADLINE_SECS: i64 = 60;
-/// Checks that are looked at before the writer gets its turn.
+/// Maximum number of checks that are read before the writer may take the lock.
 const CHECKS_PER_LOCK: usize = 1000;
 
-/// What the engine is told once, at start.
+/// Configuration of the engine, given once at start.
 #[derive(Clone)]
 pub struct EngineConfig {
-    /// What the database lies on.
+    /// Storage of the database: a file or memory.
     pub medium: Medium,
-    /// Where the time comes from.
+    /// Source of the time.
     pub clock: Clock,
-    /// Where randomness comes from.
+    /// Source of randomness.
     pub random: Random,
-    /// Bytes of an HTTP ping's body that are stored.
+    /// Maximum number of bytes stored of an HTTP ping's body.
     pub ping_body_limit: usize,
-    /// Whether pings are taken. A command that is carried out while no server runs takes none: it leaves deadlines, and the times in which no
-    /// pings could be taken, to the next start.
+    /// True if pings are accepted. A command that runs without a server accepts none: it leaves
+    /// passed deadlines, and outages of the server, to the next start.
     pub accepts_pings: bool,
-    /// Whether telling waits after a time in which no pings could be taken.
+    /// True if alerts are held back after an outage of the server.
     pub holds_alerts_after_outage: bool,
-    /// When and in what portions the file is tidied.
+    /// Schedule and portions of housekeeping.
     pub housekeeping: HousekeepingLimits,
-    /// Who is told how far a start or a recovery is.
+    /// Receives the progress of a start or a recovery.
     pub progress: ProgressReporter,
 }
 
 impl EngineConfig {
-    /// An engine on this medium, with the machine's clock and randomness, that stores so many bytes of an HTTP ping's body.
+    /// Configuration for this medium, with the machine's clock and randomness. `ping_body_limit` is
+    /// the maximum number of bytes stored of an HTTP ping's body.
     pub fn new(medium: Medium, ping_body_limit: usize) -> Self {
         Self {
             medium,
@@ -100,22 +103,22 @@ impl EngineConfig {
         }
     }
 
-    /// An engine for a command that is carried out while no server runs.
+    /// Configuration for a command that runs without a server.
     pub fn without_pings(medium: Medium) -> Self {
         Self { accepts_pings: false, ..Self::new(medium, 0) }
     }
 }
 
-/// What the writer and the doors share.
+/// Data that the writer and all handles share.
 struct Shared {
     queue: CommandQueue,
     published: RwLock<State>,
     store: StoreSlot,
     writable: AtomicBool,
     writer_activity: WriterActivity,
-    /// A page that could not be read can be: the database is to be opened anew.
+    /// True if a page that was unreadable is readable again: the database must be reopened.
     is_page_readable_again: AtomicBool,
-    /// Checks and tables of which it was told that they cannot be read.
+    /// Checks and tables that were already reported as unreadable.
     reported_damage: Mutex<HashSet<(CheckId, &'static str)>>,
     reply_routes: ReplyRoutes,
     key_updates: KeyUpdates,
@@ -125,58 +128,61 @@ struct Shared {
     random: Random,
     ping_body_limit: usize,
     metrics: Metrics,
-    /// Set once, by the part that sends.
+    /// Set once, by the notifier.
     transports: OnceLock<Transports>,
-    /// Nothing had ever been made in the database when it was opened.
+    /// True if the database was new when it was opened.
     was_empty: bool,
 }
 
-/// What a door holds of the engine. Cheap to clone.
+/// Access to the engine for the API, the dashboard and other modules. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle(Arc<Shared>);
 
-/// Opens the database and reads it into memory. The writer has to be run, on a thread of its own: see [`Writer::run`].
+/// Opens the database and reads it into memory. The caller must run the writer on a thread of its
+/// own: see [`Writer::run`].
 ///
 /// # Errors
-/// When the database cannot be opened or read.
+/// If the database cannot be opened or read.
 pub fn open(config: EngineConfig) -> Result<(Handle, Writer), StoreError> {
     Writer::open(config)
 }
 
 impl Handle {
-    /// Hands over a command; the answer comes when it is on disk.
+    /// Queues a command. The reply comes when the change is on disk.
     ///
     /// # Errors
-    /// When the queue is full or the service is stopping: the command was not taken.
+    /// If the queue is full or the service is stopping. The command was not accepted.
     pub fn submit(&self, command: Command) -> Result<oneshot::Receiver<CommandReply>, Unavailable> {
         self.0.queue.push(command, self.0.reply_routes.thread_route())
     }
 
-    /// Hands over a command and waits for the answer.
+    /// Queues a command and waits for the reply.
     pub async fn call(&self, command: Command) -> CommandReply {
-        // A writer that is gone has not answered: the command may be on disk or not.
+        // A writer that has stopped has not replied: the command may or may not be on disk.
         self.submit(command)?.await.unwrap_or(Err(Unavailable::StorageFailed))
     }
 
-    /// Makes an inbox for the answers to what this thread asks. [`ReplyInbox::run`] has to run on the same thread. That is many times
-    /// cheaper than an answer from the writer. For threads with a single-threaded runtime.
+    /// Creates an inbox for the replies to commands of this thread. [`ReplyInbox::run`] must run on
+    /// the same thread. Replies through it are many times cheaper than replies sent by the writer.
+    /// Needs a single-threaded runtime.
     pub fn create_reply_inbox(&self) -> ReplyInbox {
         self.0.reply_routes.register_thread()
     }
 
-    /// Calls `look` with the published state and returns its result. Look something up in it or clone it, no more: the writer waits
-    /// meanwhile.
+    /// Calls `look` with the published state and returns its result. `look` should only look up or
+    /// clone, because the writer waits meanwhile.
     ///
-    /// `look` must not call this function again, of any handle: the lock lets no new reader in while a writer waits, so a thread that
-    /// reads twice at a time and the writer would wait for each other for ever. Debug builds panic instead.
+    /// `look` must not call this function again, on any handle. The lock admits no new reader while
+    /// a writer waits, so a thread that reads twice at the same time would deadlock with the
+    /// writer. Debug builds panic instead.
     pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         let _once = state_read_guard::StateReadGuard::begin();
         let state = self.0.published.read().unwrap_or_else(PoisonError::into_inner);
         look(&state)
     }
 
-    /// Shows `visit` every check of a project, oldest first, while the writer waits for nothing that `visit` does. What is visited late
-    /// may be newer than what was visited early.
+    /// Calls `visit` with every check of a project, oldest first. The writer never waits for
+    /// `visit`. Checks that are visited later may be newer than those visited earlier.
     pub fn for_each_check(&self, project: ProjectId, mut visit: impl FnMut(Check)) {
         let mut checks = Vec::new();
         let mut last = None;
@@ -191,7 +197,8 @@ impl Handle {
         }
     }
 
-    /// The checks of a project, oldest first, as [`for_each_check`](Self::each_check) shows them; the project has about so many.
+    /// Checks of a project, oldest first, as in [`for_each_check`](Self::for_each_check). `about`
+    /// is the approximate number of checks.
     pub fn all_checks(&self, project: ProjectId, about: usize) -> Vec<Check> {
         let mut checks = Vec::with_capacity(about);
         let mut had = 0;
@@ -205,7 +212,7 @@ impl Handle {
         }
     }
 
-    /// At most so many checks of a project that are younger than this one, oldest first.
+    /// At most `most` checks of a project that are younger than `older`, oldest first.
     pub fn checks_page(&self, project: ProjectId, older: Option<CheckId>, most: usize) -> Vec<Check> {
         let mut checks = Vec::new();
         self.copy_checks(project, older, most, &mut checks);
@@ -216,42 +223,43 @@ impl Handle {
         self.with_state(|state| to.extend(state.checks_after(project, older).take(most).cloned()));
     }
 
-    /// The time now.
+    /// Current time.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
-    /// Where the time comes from.
+    /// Source of the time.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }
 
-    /// Where randomness comes from.
+    /// Source of randomness.
     pub fn random(&self) -> &Random {
         &self.0.random
     }
 
-    /// The secret that signs badge URLs; always there once the engine is open.
+    /// Secret that signs badge URLs. Always present once the engine is open.
     pub fn badge_secret(&self) -> Option<BadgeSecret> {
         self.with_state(|state| state.badge_secret)
     }
 
-    /// Bytes of an HTTP ping's body that are stored.
+    /// Maximum number of bytes stored of an HTTP ping's body.
     pub fn ping_body_limit(&self) -> usize {
         self.0.ping_body_limit
     }
 
-    /// Whether the database was new when it was opened: no project, key, channel or check had ever been made in it.
+    /// True if the database was new when it was opened: it never had a project, key, channel or
+    /// check.
     pub fn is_new(&self) -> bool {
         self.0.was_empty
     }
 
-    /// Whether commands can be carried out at the moment.
+    /// True if commands can currently be applied.
     pub fn is_writable(&self) -> bool {
         self.0.writable.load(Ordering::Relaxed) && !self.0.writer_activity.is_stalled()
     }
 
-    /// Whether a deadline has passed for a minute that nobody has looked at.
+    /// True if a deadline passed at least a minute ago and was not processed.
     pub fn has_overdue_deadlines(&self) -> bool {
         let now = self.now().plus_secs(-OVERDUE_DEADLINE_SECS);
         let is_late = |check: &Check| check.state.next_evaluation(&check.settings).is_some_and(|at| at < now);
@@ -259,7 +267,8 @@ impl Handle {
         projects.into_iter().any(|project| self.any_check(project, is_late))
     }
 
-    /// True if any check of a project is like that. The writer does not wait until all of them have been looked at.
+    /// True if `is_like_that` holds for any check of a project. The writer may take the lock in
+    /// between.
     fn any_check(&self, project: ProjectId, is_like_that: impl Fn(&Check) -> bool) -> bool {
         let mut last = None;
         loop {
@@ -279,32 +288,33 @@ impl Handle {
         }
     }
 
-    /// The transports that the server was started with; `None`: nothing is sent here, so they are not known.
+    /// Transports that the server was started with. `None` if they are unknown, because this
+    /// process sends nothing.
     pub fn transports(&self) -> Option<Transports> {
         self.0.transports.get().copied()
     }
 
-    /// Notes the transports. Later calls change nothing.
+    /// Sets the transports. Later calls have no effect.
     pub fn set_transports(&self, transports: Transports) {
         let _ = self.0.transports.set(transports);
     }
 
-    /// What is counted.
+    /// Metrics of this process.
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
 
-    /// How many commands wait for the writer, and how many may.
+    /// Number of commands that wait for the writer, and its maximum.
     pub fn queue_depth(&self) -> (u64, usize) {
         (self.0.queue.depth_and_bytes().0, command_queue::MAX_COMMANDS)
     }
 
-    /// Bytes of the database file; `None` while it is being opened anew. It may wait for that.
+    /// Size of the database file in bytes. `None` while it is being reopened. May wait for that.
     pub fn file_bytes(&self) -> Option<u64> {
         self.0.store.get().ok().map(|store| store.file_bytes())
     }
 
-    /// Lets no more commands in; the writer carries out what waits and stops.
+    /// Stops accepting commands. The writer applies the queued ones and stops.
     pub fn close(&self) {
         self.0.queue.close();
     }

@@ -1,4 +1,5 @@
-//! The HTTP door: accepts connections within limits, turns requests into typed ones, and drains at shutdown.
+//! HTTP server: accepts connections within limits, parses requests to typed ones, and drains
+//! connections at shutdown.
 
 mod access_log;
 pub mod api;
@@ -51,31 +52,32 @@ use tls::HttpConnection;
 pub use tls::{ALPN_PROTOCOLS, HttpTls};
 pub use unsubscribe::unsubscribe_links;
 
-/// What the door is told once, at start.
+/// Configuration of the HTTP server, set once at start.
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
-    /// Where the service is reached; URLs in answers begin with it.
+    /// Public base URL of the service; URLs in responses begin with it.
     pub base_url: BaseUrl,
-    /// Peers whose `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded` are believed.
+    /// Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded` headers are trusted.
     pub trusted_proxies: Vec<ipnet::IpNet>,
-    /// Name of the site, which stands on the badge of a whole project.
+    /// Name of the site, shown on the badge of a whole project.
     pub site_name: Box<str>,
-    /// How often a key may ask.
+    /// Rate limit of each API key.
     pub api_rate: ApiRate,
-    /// The dashboard.
+    /// Configuration of the dashboard.
     pub web: web::DashboardConfig,
-    /// Connections that one address may have at the same time, an IPv6 network of 64 bits counting as one. Trusted proxies may have all.
+    /// Maximum number of simultaneous connections from one address. An IPv6 network of 64 bits
+    /// counts as one address. Trusted proxies have no such limit.
     pub connections_per_address: usize,
-    /// Whether each request is logged.
+    /// True to log each request.
     pub access_log: bool,
-    /// The hash of the token for `/metrics`; `None`: it is not there.
+    /// Hash of the token for `/metrics`; `None` turns the endpoint off.
     pub metrics_token: Option<KeyHash>,
 }
 
-/// How often each API key may be used: see [limits](crate::docs::limits).
+/// Rate limit of each API key: see [limits](crate::docs::limits).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ApiRate {
-    /// Requests a minute; 0: no limit.
+    /// Requests a minute; 0 for no limit.
     pub per_minute: u32,
     /// Requests at once after a pause; 0 counts as 1.
     pub burst: u32,
@@ -86,45 +88,49 @@ impl ApiRate {
     pub const UNLIMITED: Self = Self { per_minute: 0, burst: 0 };
 }
 
-/// Connections at the same time. When there are as many, one that waits for its client is closed for a new one. If there is none, or only
-/// of addresses that have fewer than that of the new one, the new one is answered 503 and closed.
+/// Maximum number of simultaneous connections. When it is reached, one that waits for its client is
+/// closed for a new one. If there is none, or all are of addresses with fewer connections than that
+/// of the new one, the new one is answered with 503 and closed.
 pub const MAX_CONNECTIONS: usize = 4096;
-/// Connections to the address for metrics alone. More wait.
+/// Maximum number of connections to the metrics listener. More wait.
 const MAX_METRICS_CONNECTIONS: usize = 16;
-/// A connection that has not sent the header of a (next) request by then is closed.
+/// Time within which a client must send the header of its next request. The connection is closed
+/// after it.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a stop waits for the first bytes of a connection: the server that comes next never gets it.
+/// Time for which a stop waits for the first bytes of a connection. The next server process never
+/// receives that connection.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long an idle connection may take to end for a new one.
+/// Time in which an idle connection must end for a new one.
 const IDLE_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// A connection whose client takes nothing of an answer for so long is closed.
+/// Time after which a connection is closed if its client reads nothing of a response.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of a request's header that are taken. hyper reads in steps, so some longer headers pass. Twice as many are answered 431.
+/// Maximum bytes of a request's header. hyper reads in steps, so some longer headers pass. Headers
+/// of twice this size are answered with 431.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
-/// A database that has not answered by then does not answer.
+/// Time within which the database must answer a health check.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes that are worked on where pings are answered.
+/// Maximum bytes that are processed on the threads that answer pings.
 const MAX_INLINE_BYTES: usize = 4 << 10;
 
-/// What every request is answered from. Cheap to clone.
+/// HTTP server, shared by all requests. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpServer(Arc<ServerState>);
 
-/// What is known of a connection before its first request.
+/// Properties of a connection, known before its first request.
 #[derive(Clone, Copy)]
 struct ConnectionInfo {
     peer: Peer,
     allowed_routes: AllowedRoutes,
 }
 
-/// What is answered on a connection.
+/// Routes that a connection may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AllowedRoutes {
     All,
-    /// It is not encrypted, and should be.
+    /// The connection should be encrypted, and is not.
     HealthOnly,
-    /// It came to the address that is for metrics alone.
+    /// The connection came to the listener for metrics only.
     MetricsOnly,
 }
 
@@ -136,13 +142,13 @@ pub(crate) struct ServerState {
     body_budget: BodyBudget,
     header_budget: HeaderBudget,
     badge_counts: Arc<badge::BadgeCountCache>,
-    /// The dashboard, if there is one.
+    /// Dashboard, if it is enabled.
     dashboard: Option<Arc<web::DashboardState>>,
     connection_limit: Arc<ConnectionLimit>,
 }
 
 impl HttpServer {
-    /// A door to this engine, which has what takes long done by these threads.
+    /// Creates a server for this engine. Slow work runs on these threads.
     pub fn new(handle: Handle, blocking: Arc<BlockingThreads>, config: HttpConfig) -> Self {
         Self::with_connection_limit(handle, blocking, config, MAX_CONNECTIONS)
     }
@@ -167,8 +173,8 @@ impl HttpServer {
         }))
     }
 
-    /// Answers connections until `stop` holds true, encrypted ones if there is `tls`. Then those that are open may finish, within five
-    /// seconds.
+    /// Serves connections until `stop` holds true, encrypted ones if there is `tls`. Then open
+    /// connections may finish, within five seconds.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -176,7 +182,7 @@ impl HttpServer {
         threads: Arc<ConnectionThreads>,
         stop: watch::Receiver<bool>,
     ) {
-        // No limit here: a connection that finds no place is accepted and told so.
+        // No limit here: a connection without a free slot is accepted and gets an error.
         accept_connections("HTTP", listener, usize::MAX, stop.clone(), |(stream, peer)| {
             let exempt = client_address::is_trusted(peer.ip(), &self.0.config.trusted_proxies);
             let Some((guest, room)) = self.0.connection_limit.admit((!exempt).then_some(peer.ip())) else {
@@ -196,7 +202,7 @@ impl HttpServer {
                         let answering = move |stream: TcpStream| server.serve_connection(stream, met, line, stop);
                         async { threads.run(stream.detach()?, answering).await }.await
                     }
-                    // In a box: it is many times as large as what a connection without TLS needs here.
+                    // Boxed: it is many times as large as the future of a connection without TLS.
                     Some(tls) => Box::pin(server.serve_tls(&tls, stream, peer, line, &threads, stop)).await,
                 };
                 drop(open);
@@ -208,7 +214,7 @@ impl HttpServer {
         .await;
     }
 
-    /// Answers connections to the address that is for metrics alone, without a key, until `stop` holds true.
+    /// Serves connections to the metrics listener, without a key, until `stop` holds true.
     pub async fn serve_metrics(self, listener: TcpListener, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
         accept_connections("metrics", listener, MAX_METRICS_CONNECTIONS, stop.clone(), |(stream, address)| {
             let (server, threads, stop) = (self.clone(), Arc::clone(&threads), stop.clone());
@@ -232,7 +238,7 @@ impl HttpServer {
         mut stop: watch::Receiver<bool>,
     ) {
         let peer = met.peer;
-        // An answer is written in one piece. Nagle's algorithm would only delay it.
+        // A response is written in one piece. Nagle's algorithm would only delay it.
         stream.with_socket(|socket| {
             let _ = socket.set_nodelay(true);
             close_unread(socket, UNREAD_TIMEOUT);
@@ -265,9 +271,11 @@ impl HttpServer {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIMEOUT)
-                // A client may close its sending side after the request, as `nc -N` does. It still reads the answer.
+                // A client may close its sending side after the request, as `nc -N` does. It still
+                // reads the response.
                 .half_close(true)
-                // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
+                // No `pipeline_flush`: with it the response to a request that cannot be parsed is
+                // never sent.
                 .max_buf_size(MAX_HEADER_BYTES)
                 .serve_connection(
                     TokioIo::new(tokio::io::join(HeaderReader::new(reading, &head), MinRateWriter::new(writing, &traffic, line))),
@@ -275,11 +283,11 @@ impl HttpServer {
                 );
             tokio::pin!(connection);
             tokio::select! {
-                // A request that has come is seen before the connection makes room for another.
+                // A request that has arrived is handled before the connection ends for another.
                 biased;
                 ended = connection.as_mut() => ended,
                 () = wait_for_stop(&mut stop) => {
-                    // hyper would close it at once, but whoever has just connected is about to send a request.
+                    // hyper would close it at once, but a new client is about to send a request.
                     let wait = if head.is_awaiting_first_byte() { FIRST_BYTE_TIMEOUT } else { Duration::ZERO };
                     tokio::select! {
                         biased;
@@ -328,7 +336,7 @@ impl HttpServer {
         let door = &*self.0;
         let uri = request.uri();
         let path = door.config.base_url.strip_base_path(uri.path());
-        // The API says in JSON, too, that there is no such path.
+        // Unknown paths of the API are answered in JSON, too.
         let refused = |fault: HttpError| if path.starts_with("/api/") { fault.to_json() } else { fault.to_text() };
         if let Err(fault) = request::validate(&request) {
             return refused(fault);
@@ -346,7 +354,8 @@ impl HttpServer {
                 let client = Client::from_headers(request.headers(), peer, &door.config.trusted_proxies);
                 ping::respond(door, to, request, client).await
             }
-            // In boxes: hyper moves the future of a request several times, and that of a ping would be as large as the largest here.
+            // Boxed: hyper moves the future of a request several times, and that of a ping would be
+            // as large as the largest here.
             Some(Route::Api(endpoint)) => Box::pin(api::respond(door, endpoint, request, peer)).await,
             Some(Route::Extension(resource)) => Box::pin(api::respond_extension(door, resource, request, peer)).await,
             Some(Route::OpenApi) => public_reply(&request, async || Ok(reply::json(door.api.openapi.clone()))).await,
@@ -369,14 +378,14 @@ impl HttpServer {
     }
 }
 
-/// Tells a connection that there is no place for it.
+/// Sends an overload response to a connection that gets no slot.
 fn send_overloaded(stream: &TcpStream) {
-    // A fresh connection takes so little at once or not at all.
+    // A new connection accepts such a short response at once or not at all.
     let _ = stream.try_write(reply::OVERLOADED_RESPONSE.as_bytes());
 }
 
-/// Has the system end a connection whose client takes nothing of what is sent for so long (TCP_USER_TIMEOUT, RFC 5482). hyper has no
-/// such limit.
+/// Makes the kernel close a connection whose client reads nothing for this time (TCP_USER_TIMEOUT,
+/// RFC 5482). hyper has no such limit.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn close_unread(stream: &TcpStream, time: Duration) {
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(time)) {
@@ -384,7 +393,8 @@ fn close_unread(stream: &TcpStream, time: Duration) {
     }
 }
 
-/// macOS and the BSDs have no such limit. There such a client keeps its place until it goes.
+/// Does nothing: macOS and the BSDs have no such limit. There such a client keeps its slot until it
+/// disconnects.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn close_unread(_: &TcpStream, _: Duration) {}
 
@@ -392,7 +402,7 @@ async fn health_reply(door: &ServerState) -> HttpReply {
     if door.is_healthy().await { reply::text("OK") } else { HttpError::Unavailable.to_text() }
 }
 
-/// Answers a request to what anyone may read and nobody change.
+/// Responds to a request to a public read-only endpoint.
 async fn public_reply<B>(request: &hyper::Request<B>, read: impl AsyncFnOnce() -> Result<HttpReply, HttpError>) -> HttpReply {
     let methods = "GET, HEAD, OPTIONS";
     let answer = match *request.method() {
@@ -404,14 +414,15 @@ async fn public_reply<B>(request: &hyper::Request<B>, read: impl AsyncFnOnce() -
 }
 
 impl ServerState {
-    /// Whether the database answers and takes writes.
+    /// True if the database answers and accepts writes.
     pub(crate) async fn is_healthy(&self) -> bool {
         let probing = self.handle.clone();
         let probe = self.response_writer.run_blocking(move || probing.probe().is_ok());
         self.handle.is_writable() && tokio::time::timeout(PROBE_TIMEOUT, probe).await == Ok(Ok(true))
     }
 
-    /// Works on so many bytes: here if they are few, otherwise where no ping waits for it.
+    /// Runs work on this number of bytes: inline if they are few, otherwise on a thread that no
+    /// ping waits for.
     pub(crate) async fn run_sized<T: Send + 'static>(
         &self,
         bytes: usize,

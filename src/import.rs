@@ -1,8 +1,10 @@
-//! What another server kept, read from its database, a dump of it or an export: as things of this house, and as a report of what becomes of
-//! each. Nothing is changed, there or here. The export is written here, too.
+//! Import of data of another server, read from its database, a dump or an export. The result is
+//! domain objects and a report about each kind of object. Neither server is changed here. This
+//! module also writes the export.
 //!
-//! `source` knows what it reads from; `sqlite`, `pg_dump` and `dumpdata` make `source_row` of it. What the rows mean is decided in `converter`
-//! alone. Logs are read one row at a time and not kept.
+//! `source` detects the format; `sqlite`, `pg_dump` and `dumpdata` parse it into rows of
+//! `source_row`. Only `healthchecks` interprets the rows. Logs are read one row at a time and are
+//! not kept in memory.
 
 pub mod api;
 mod dumpdata;
@@ -33,61 +35,62 @@ pub use source::{ImportSource, SourceFormat};
 pub use source_row::RowError;
 use source_row::{SourceRow, SourceTable};
 
-/// Things that are wrong that are told at once: see [limits](crate::docs::limits).
+/// Maximum number of row errors in one report: see [limits](crate::docs::limits).
 const MAX_ROW_ERRORS: usize = 50;
 
-/// Rows that are held at once, which are all but those of logs: see [limits](crate::docs::limits).
+/// Maximum number of rows in memory, which are all rows except logs: see
+/// [limits](crate::docs::limits).
 const MAX_ROWS: usize = 4_000_000;
-/// Characters of what is said of a piece of JSON.
+/// Maximum number of characters of an error text about JSON.
 const MAX_JSON_ERROR_CHARS: usize = 200;
 
-/// Which pings come along.
+/// Pings to import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PingLogSelection {
-    /// All, with their bodies.
+    /// All pings with their bodies.
     All,
-    /// All, without bodies.
+    /// All pings without bodies.
     WithoutBodies,
-    /// None. Checks keep their status and their times.
+    /// No pings. Checks keep their status and their times.
     None,
 }
 
-/// A project that is asked for.
+/// A project to import.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProjectSelection {
-    /// Its name in the source, or its UUID.
+    /// Name of the project in the source, or its UUID.
     pub source_name: String,
-    /// Its name here, if it is to have another one.
+    /// Name of the project on this server, if it is to be renamed.
     pub new_name: Option<ProjectName>,
 }
 
-/// What whoever imports has said.
+/// Options of an import.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
-    /// The projects that are asked for; none: all.
+    /// Projects to import; all if empty.
     pub projects: Vec<ProjectSelection>,
-    /// Names, slugs or UUIDs of checks that stay behind.
+    /// Names, slugs or UUIDs of checks to leave out.
     pub skipped_checks: Vec<String>,
-    /// Names of zones in the source, and the zones that take their place.
+    /// Names of time zones in the source, with their replacements.
     pub timezone_map: Vec<(String, Timezone)>,
-    /// Which pings come along.
+    /// Pings to import.
     pub logs: PingLogSelection,
-    /// Users come along.
+    /// True if users are imported.
     pub with_users: bool,
-    /// What the old server was configured with.
+    /// Configuration of the old server.
     pub environment: ServerEnvironment,
 }
 
-/// Why nothing is imported.
+/// Error that prevents an import.
 #[derive(Debug)]
 pub enum ImportError {
-    /// The source cannot be read, or what was asked for is not in it.
+    /// The source cannot be read, or a selected object is missing.
     Source(String),
-    /// Rows that are wrong, or that have no place here.
+    /// Rows are invalid or cannot be represented on this server.
     Rows {
-        /// What the source is called.
+        /// Name of the source.
         source: String,
-        /// What is wrong, in the order of the source.
+        /// Errors in the order of the source.
         errors: Vec<RowError>,
     },
 }
@@ -109,36 +112,37 @@ impl fmt::Display for ImportError {
 
 impl std::error::Error for ImportError {}
 
-/// What is wrong with a piece of JSON, without the place within it, which people would take for one of the file. It may quote all of it.
+/// Returns the text of a JSON error, without the position within the JSON, which users would take
+/// for one in the file. The text is cut, because it may quote the whole JSON.
 fn json_error_text(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.as_str(), |(problem, _)| problem).chars().take(MAX_JSON_ERROR_CHARS).collect()
 }
 
-/// Takes the rows of a source.
+/// Receiver of the rows of a source.
 trait RowVisitor {
-    /// Whether rows of this table are wanted.
+    /// True if rows of this table are needed.
     fn wants_table(&self, table: SourceTable) -> bool;
 
-    /// Takes a row. After a break nothing more is wanted.
+    /// Handles a row. After a break no further rows are needed.
     fn visit_row(&mut self, row: SourceRow) -> ControlFlow<()>;
 
-    /// So much of the source has been read.
+    /// Reports the amount of the source that has been read.
     fn report_progress(&mut self, done: u64);
 }
 
-/// How far reading is.
+/// Progress of reading a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImportProgress {
-    /// The logs are being read, which come last.
+    /// True while the logs are read, which come last.
     pub is_reading_logs: bool,
-    /// How much has been read.
+    /// Amount that has been read.
     pub done: u64,
-    /// How much there is.
+    /// Total amount.
     pub total: u64,
 }
 
-/// One way through the source.
+/// One pass through the source.
 struct SourcePass<'a> {
     tables: &'static [SourceTable],
     handle_row: &'a mut dyn FnMut(SourceRow) -> Result<ControlFlow<()>, RowError>,
@@ -165,28 +169,30 @@ impl RowVisitor for SourcePass<'_> {
     }
 }
 
-/// An entry of a log that comes along.
+/// An entry of a log to import.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ImportLogEntry {
-    /// A ping. Those of a check come in any order.
+    /// A ping. The pings of a check come in any order.
     Ping(ImportedPing),
-    /// A flip. Those of a check come in any order, with numbers that rise with their age there; see [`flip_order`].
+    /// A flip with its number in the source. The flips of a check come in any order; greater
+    /// numbers are newer. See [`flip_order`].
     Flip(ImportedFlip, i64),
-    /// A flip. Those of a check come in the order in which they were logged.
+    /// A flip. The flips of a check come in the order in which they were logged.
     OrderedFlip(ImportedFlip),
 }
 
-/// A source that is read as it would be imported at a moment: things first, then logs, which are not kept.
+/// Reader of a source that converts it as of a given time: objects first, then logs, which are not
+/// kept.
 pub struct SourceReader<'a> {
     source: &'a mut ImportSource,
     converter: HealthchecksConverter<'a>,
 }
 
 impl<'a> SourceReader<'a> {
-    /// Reads all but the logs.
+    /// Reads everything except the logs.
     ///
     /// # Errors
-    /// When the source cannot be read, has rows that are wrong, or lacks what was asked for.
+    /// Returns an error if the source cannot be read, has invalid rows, or lacks a selected object.
     pub fn read_objects(
         source: &'a mut ImportSource,
         options: &'a ImportOptions,
@@ -199,7 +205,7 @@ impl<'a> SourceReader<'a> {
         let mut pass = SourcePass {
             tables: &SourceTable::OBJECTS,
             handle_row: &mut |row| {
-                // Some of them show as much as all.
+                // A part of the sessions is enough to verify the secret.
                 let is_needed = row.table != SourceTable::Session || sessions < MAX_SESSIONS;
                 sessions += usize::from(row.table == SourceTable::Session);
                 objects.extend(is_needed.then_some(row));
@@ -218,20 +224,20 @@ impl<'a> SourceReader<'a> {
         if complaints.is_empty() {
             return Ok(reading);
         }
-        // What is wrong with logs is told as well.
+        // Errors in logs are reported as well.
         reading.read_log_tables(&mut complaints, tell, &mut |_| ControlFlow::Continue(()))?;
         Err(reading.rows_error(complaints))
     }
 
-    /// What there is, before its logs have been read.
+    /// Returns the contents before the logs have been read.
     pub fn contents(&self) -> &ImportContents {
         self.converter.contents()
     }
 
-    /// Reads the logs; `handle_row` gets what comes along, until it breaks.
+    /// Reads the logs and calls `take` with each entry to import, until it breaks.
     ///
     /// # Errors
-    /// When the source cannot be read, or has rows that are wrong.
+    /// Returns an error if the source cannot be read or has invalid rows.
     pub fn read_logs(
         &mut self,
         tell: &mut dyn FnMut(ImportProgress),
@@ -266,16 +272,16 @@ impl<'a> SourceReader<'a> {
         ImportError::Rows { source: self.source.name().to_owned(), errors: complaints }
     }
 
-    /// All of it but the logs, which have been read, and what becomes of it.
+    /// Returns the contents without the logs, and the report, after the logs have been read.
     pub fn finish(self) -> (ImportContents, ImportReport) {
         self.converter.finish(self.source)
     }
 }
 
-/// Reads a source as it would be imported at `now`.
+/// Reads a source as an import at `now` would do.
 ///
 /// # Errors
-/// When it cannot be read, has rows that are wrong, or lacks what was asked for.
+/// Returns an error if the source cannot be read, has invalid rows, or lacks a selected object.
 pub fn dry_run(
     source: &mut ImportSource,
     options: &ImportOptions,

@@ -1,6 +1,7 @@
-//! Runs a job and tells a server of it: that it has begun, how it ended, and the last of what it printed.
+//! Runs a job and reports to a server: its start, its end, and the end of its output.
 //!
-//! Nothing here fails the job or holds it up. What could not be told is one line on standard error, and waits in a directory if there is one.
+//! An error here never fails or delays the job. A failed report is one line on standard error, and
+//! waits in a directory if there is one.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -25,34 +26,37 @@ mod ping_sender;
 mod signal_forwarding;
 mod spool;
 
-/// How long a ping that is under way when the job ends is waited for.
+/// Time for which a ping in flight is waited for when the job ends.
 const LAST_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long after the end of a job a signal may be the one that ended it: `^C` and a service manager reach this process too, maybe later.
+/// Time after the end of a job in which a signal is attributed to it: `^C` and a service manager
+/// reach this process too, maybe later.
 const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 
-/// What is run, and who is told.
+/// Job to run, and target of its reports.
 pub struct JobSpec {
-    /// The program, looked up in `PATH`.
+    /// Program, looked up in `PATH`.
     pub program: OsString,
-    /// What it is given.
+    /// Arguments of the program.
     pub arguments: Vec<OsString>,
-    /// The check that it belongs to.
+    /// Ping URL of its check.
     pub url: PingUrl,
-    /// How long it may take; after that it is asked to end.
+    /// Maximum duration. After it the job is asked to end.
     pub timeout: Option<Duration>,
-    /// How long it may take to do so; after that it is killed.
+    /// Time to end after that request. After it the job is killed.
     pub kill_after: Duration,
-    /// Whether the last of its output is sent.
+    /// True to send the end of its output.
     pub sends_output: bool,
 }
 
-/// Runs the job to its end and gives its exit status: 128 and the number of the signal that ended it, 127 if there is no such program, 126
-/// if it cannot be started, 124 if it ended well, but only after its time.
+/// Runs the job to its end and returns its exit status: 128 plus the number of the signal that
+/// ended it, 127 if there is no such program, 126 if it cannot be started, 124 if it ended
+/// successfully but after its time.
 ///
-/// The server is told meanwhile, and for as long as the delivery allows after that. A signal that is not the job's own ends that wait.
+/// Reports are sent meanwhile, and after the end for as long as the sender allows. A signal that
+/// did not end the job ends that wait.
 ///
 /// # Errors
-/// When the system gives no signals or no pipes. Nothing has been started then.
+/// If the system provides no signals or no pipes. Nothing has been started then.
 pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
     let run = delivery.random.uuid();
     let begins = OutgoingPing::new(job.url.url_for(Some(JobEvent::Start), Some(run)), Vec::new());
@@ -70,7 +74,7 @@ pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
         print_notice(&note);
         ends.append_line(&format!("overdue: {note}"));
     }
-    // It ends only after it was told.
+    // The task ends only after this message.
     let _ = tell.send(ends);
     tokio::select! {
         _ = telling => {}
@@ -79,7 +83,8 @@ pub async fn run(job: JobSpec, delivery: PingSender) -> io::Result<u8> {
     Ok(status)
 }
 
-/// Tells that the job has begun, delivers what earlier runs have left, and tells how the job ended once that is known.
+/// Reports the start of the job, sends the pings that earlier runs left, and reports the end once
+/// it is known.
 async fn report_run(delivery: PingSender, begins: OutgoingPing, mut ended: oneshot::Receiver<OutgoingPing>) {
     let (stop, mut stopped) = watch::channel(false);
     let before = async {
@@ -93,7 +98,7 @@ async fn report_run(delivery: PingSender, begins: OutgoingPing, mut ended: onesh
     let (begun, ends) = tokio::select! {
         begun = &mut before => (begun, ended.await),
         ends = &mut ended => {
-            // What is under way may end first: the end is not to arrive before the beginning.
+            // A ping in flight may end first: the end must not arrive before the start.
             stop.send_replace(true);
             (timeout(LAST_ATTEMPT_TIMEOUT, &mut before).await.unwrap_or(PingAttemptResult::Unavailable(String::new())), ends)
         }
@@ -109,12 +114,12 @@ async fn report_run(delivery: PingSender, begins: OutgoingPing, mut ended: onesh
     }
 }
 
-/// Sends one ping, and what waits before it.
+/// Sends one ping, and the waiting ones before it.
 pub async fn ping(url: String, body: Vec<u8>, delivery: &PingSender) -> PingResult {
     delivery.send_or_spool(OutgoingPing::new(url, body)).await
 }
 
-/// Says something to whoever reads standard error. With nobody there, the job goes on.
+/// Prints a line to standard error. If it is closed, the job continues.
 fn print_notice(line: &str) {
     let _ = writeln!(io::stderr(), "overdue: {line}");
 }

@@ -1,14 +1,15 @@
-//! Keeps strangers from filling the log: of lines that anybody can cause, so many a second are written and the others counted.
+//! Limits log lines that any client can cause: a number of lines per second are written, the others
+//! are counted.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 
-/// Lines of one kind that are written in a second.
+/// Maximum number of lines of one kind written in a second.
 const MAX_LINES_PER_SECOND: u32 = 20;
 
-/// The limit of one kind of line. Each kind has one, a `static` beside the place where it is written.
+/// Limit of one kind of line. Each kind has its own `static` next to the code that logs it.
 pub(crate) struct LogLimit(Mutex<LogLimitWindow>);
 
 struct LogLimitWindow {
@@ -17,17 +18,18 @@ struct LogLimitWindow {
     suppressed: u64,
 }
 
-/// How many lines of a kind were left out before this one. Shows as nothing if there were none.
+/// Number of lines of a kind that were suppressed before this line. Displayed as an empty text if
+/// there were none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SuppressedLines(u64);
 
 impl LogLimit {
-    /// A limit that nothing has counted against.
+    /// Limit that nothing has been counted against.
     pub(crate) const fn new() -> Self {
         Self(Mutex::new(LogLimitWindow { second: 0, written: 0, suppressed: 0 }))
     }
 
-    /// Whether a line may be written now; with it goes how many were left out.
+    /// Returns the number of suppressed lines if a line may be written now, otherwise `None`.
     pub(crate) fn admit(&self, now: Timestamp) -> Option<SuppressedLines> {
         let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let second = now.micros() / MICROS_PER_SEC;
@@ -66,7 +68,7 @@ mod tests {
         let next = limit.admit(Timestamp::from_micros(6 * MICROS_PER_SEC)).unwrap();
         assert_eq!(next.to_string(), " (and 180 more like it were not logged)");
         assert_eq!(limit.admit(Timestamp::from_micros(6 * MICROS_PER_SEC)), Some(SuppressedLines(0)));
-        // A clock that is set back stops nothing.
+        // Setting the clock back stops no line.
         assert_eq!(admitted(0).len(), 20);
     }
 }

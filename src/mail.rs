@@ -1,8 +1,11 @@
-//! Reads out of a mail what keyword filters search: the subject, and the text of its plain and HTML parts.
+//! Extracts the parts of a mail that keyword filters search: the subject, and the text of its plain
+//! and HTML parts.
 //!
-//! Headers, charsets and encoded words are `mail_parser`'s. The walk over the parts is here. It never goes deeper than [`MAX_DEPTH`]. It
-//! keeps no list of headers and takes only whole lines as delimiters. It reads every byte a bounded number of times, so no message costs
-//! more than its length. It decodes beginnings, so that a long message is not in memory several times.
+//! `mail_parser` reads headers, charsets and encoded words. This module walks over the parts. The
+//! walk never goes deeper than [`MAX_DEPTH`], keeps no list of headers and accepts only whole lines
+//! as delimiters. It reads every byte a bounded number of times, so the cost of a message is
+//! proportional to its length. It decodes only the beginning of each part, so a long message is not
+//! in memory several times.
 
 mod html;
 
@@ -13,32 +16,33 @@ use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::parsers::MessageStream;
 use mail_parser::{ContentType, HeaderValue};
 
-/// Levels of multiparts that are looked into; what lies deeper is not searched.
+/// Maximum nesting depth of multiparts. Deeper parts are not searched.
 pub const MAX_DEPTH: u8 = 16;
-/// Parts of one multipart that are looked into.
+/// Maximum number of parts of one multipart that are searched.
 pub const MAX_PARTS: usize = 1_000;
-/// Bytes of text that are searched.
+/// Maximum number of bytes of text that are searched.
 pub const MAX_TEXT_BYTES: usize = 1_000_000;
-/// Bytes of a part, as they were sent, out of which text is read. The text that is searched mostly lies in fewer.
+/// Maximum number of encoded bytes of a part from which text is read. The searched text usually
+/// fits into fewer.
 pub const MAX_PART_BYTES: usize = 4 << 20;
-/// Bytes of the longest character in any charset.
+/// Maximum number of bytes of a character, in any charset.
 const MAX_CHAR_BYTES: usize = 4;
-/// Bytes of a header field that count.
+/// Maximum number of bytes of a header field. The rest is ignored.
 pub const MAX_FIELD_BYTES: usize = 16_384;
 
-/// What keyword filters search in a mail.
+/// Texts of a mail that keyword filters search.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SearchableMail {
-    /// The first Subject field, encoded words decoded.
+    /// First Subject field, with encoded words decoded.
     pub subject: String,
-    /// The text of the text/plain and text/html parts that are not attachments, joined by line ends, up to [`MAX_TEXT_BYTES`].
-    /// HTML is reduced to what a reader sees.
+    /// Text of the text/plain and text/html parts that are not attachments, joined by line ends, up
+    /// to [`MAX_TEXT_BYTES`]. HTML is reduced to its visible text.
     pub text: String,
 }
 
 impl SearchableMail {
-    /// Reads a whole message (RFC 5322, with MIME as in RFC 2045 to 2047). Never fails: what cannot be read is not searched,
-    /// and what has no structure is plain text.
+    /// Reads a whole message (RFC 5322, with MIME as in RFC 2045 to 2047). Never fails: unreadable
+    /// parts are not searched, and a message without structure is plain text.
     pub fn parse(message: &[u8]) -> Self {
         let (head, body) = PartHeader::split(message);
         let subject = match MessageStream::new(&with_line_end(head.subject)).parse_unstructured() {
@@ -71,11 +75,11 @@ fn collect_text(head: &PartHeader<'_>, body: &[u8], depth: u8, text: &mut String
             if !parts.is_empty() {
                 return;
             }
-            // Without a delimiter there is nothing that divides it: all of it is text.
+            // Without a delimiter nothing divides the body: all of it is text.
             false
         }
         Some(("text", Some("html"))) => true,
-        // A type without a subtype is no type (RFC 2045, section 5.2): plain text.
+        // A type without a subtype is invalid (RFC 2045, section 5.2): plain text.
         None | Some(("text", Some("plain")) | (_, None)) => false,
         Some(_) => return,
     };
@@ -84,7 +88,7 @@ fn collect_text(head: &PartHeader<'_>, body: &[u8], depth: u8, text: &mut String
     }
     let room = MAX_TEXT_BYTES.saturating_sub(text.len());
     let decoded = decode_transfer_encoding(head, body);
-    // Of markup no length says how much text it has.
+    // The length of markup does not limit the length of its text.
     let wanted = if is_html { decoded.len() } else { decoded.len().min(MAX_CHAR_BYTES * room) };
     let decoded = decoded.get(..wanted).unwrap_or_default();
     let charset = content_type.as_ref().and_then(|own| own.attribute("charset"));
@@ -99,7 +103,7 @@ fn collect_text(head: &PartHeader<'_>, body: &[u8], depth: u8, text: &mut String
     }
 }
 
-/// The header fields that matter, each where it stands first, undecoded.
+/// Relevant header fields, each at its first occurrence, undecoded.
 #[derive(Default)]
 struct PartHeader<'x> {
     subject: Option<&'x [u8]>,
@@ -109,8 +113,8 @@ struct PartHeader<'x> {
 }
 
 impl<'x> PartHeader<'x> {
-    /// Divides a message or part into its header fields and its body. The fields end at the first empty line, or at the first
-    /// line that is none, which then begins the body.
+    /// Splits a message or part into header fields and body. The fields end at the first empty
+    /// line, or before the first line that is not a field, which then begins the body.
     fn split(part: &'x [u8]) -> (Self, &'x [u8]) {
         let mut head = Self::default();
         let mut rest = part;
@@ -148,7 +152,7 @@ impl<'x> PartHeader<'x> {
     }
 }
 
-/// Reads a field such as Content-Type: a type and its parameters.
+/// Parses a field such as Content-Type: a type and its parameters.
 fn parse_content_type(value: Option<&[u8]>) -> Option<ContentType<'static>> {
     match MessageStream::new(&with_line_end(value)).parse_content_type().into_owned() {
         HeaderValue::ContentType(own) => Some(own),
@@ -156,12 +160,13 @@ fn parse_content_type(value: Option<&[u8]>) -> Option<ContentType<'static>> {
     }
 }
 
-/// The value of a field, with the line end that `mail_parser` wants to see after it.
+/// Value of a field, followed by the line end that `mail_parser` requires.
 fn with_line_end(value: Option<&[u8]>) -> Vec<u8> {
     [value.unwrap_or_default().trim_ascii(), b"\r\n"].concat()
 }
 
-/// The name and the value of a header line, if it is one (RFC 5322, section 2.2; white space before the colon as in 4.5).
+/// Splits a header line into name and value. `None` if the line is not one (RFC 5322, section 2.2;
+/// white space before the colon as in section 4.5).
 fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = line.iter().position(|byte| *byte == b':')?;
     let name = line.get(..colon)?.trim_ascii_end();
@@ -169,13 +174,14 @@ fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     named.then_some((name, line.get(colon + 1..)?))
 }
 
-/// The first line with its end, and what comes after it.
+/// Splits off the first line, including its line end.
 fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |lf| lf + 1))
 }
 
-/// The parts of a multipart: what stands between its delimiter lines, the line end before each belonging to the delimiter
-/// (RFC 2046, section 5.1.1). One that is never closed ends with the body.
+/// Returns the parts of a multipart, between its delimiter lines. The line end before a delimiter
+/// belongs to the delimiter (RFC 2046, section 5.1.1). A part that is not closed ends with the
+/// body.
 fn split_parts<'x>(body: &'x [u8], boundary: &str) -> Vec<&'x [u8]> {
     let mut parts = Vec::new();
     let mut start = None;
@@ -208,8 +214,8 @@ fn without_line_end(part: &[u8]) -> &[u8] {
     part.strip_suffix(b"\r").unwrap_or(part)
 }
 
-/// The first [`MAX_PART_BYTES`] bytes of the body without their transfer encoding. Bytes that the encoding does not have, a mistake of the
-/// sender, are skipped or kept.
+/// Removes the transfer encoding from the first [`MAX_PART_BYTES`] bytes of the body. Bytes that
+/// are invalid in the encoding are skipped or kept.
 fn decode_transfer_encoding<'x>(head: &PartHeader<'_>, body: &'x [u8]) -> Cow<'x, [u8]> {
     let encoding = head.transfer_encoding.unwrap_or_default().trim_ascii();
     let (body, is_cut) = body.get(..MAX_PART_BYTES).map_or((body, false), |beginning| (beginning, true));
@@ -218,7 +224,7 @@ fn decode_transfer_encoding<'x>(head: &PartHeader<'_>, body: &'x [u8]) -> Cow<'x
         let decoded = whole.or_else(|| {
             let mut digits: Vec<_> = body.iter().copied().filter(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(byte)).collect();
             if is_cut {
-                // Four digits are three bytes.
+                // Four digits encode three bytes.
                 digits.truncate(digits.len() / 4 * 4);
             }
             base64_decode(&digits)
@@ -231,7 +237,8 @@ fn decode_transfer_encoding<'x>(head: &PartHeader<'_>, body: &'x [u8]) -> Cow<'x
     }
 }
 
-/// Decodes quoted-printable (RFC 2045, section 6.7). A `=` that begins nothing stays, where `mail_parser` gives all up.
+/// Decodes quoted-printable (RFC 2045, section 6.7). An invalid `=` is kept; `mail_parser` would
+/// reject the whole text.
 fn decode_quoted_printable(body: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(body.len());
     let mut rest = body;
@@ -249,7 +256,7 @@ fn decode_quoted_printable(body: &[u8]) -> Vec<u8> {
             let after = from.get(1..).unwrap_or_default();
             let padding = after.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
             match after.get(padding..) {
-                // A line end that is not part of the text.
+                // A soft line break, which is not part of the text.
                 Some([b'\n', after @ ..]) => after,
                 _ => {
                     decoded.push(b'=');

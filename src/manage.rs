@@ -1,6 +1,7 @@
-//! What administrators do with projects, keys, channels, checks and users, once for every door that offers it.
+//! Service layer: the operations on projects, keys, channels, checks and users, shared by API,
+//! dashboard and command line.
 //!
-//! Names and secrets are drawn here. What a function makes or changes is on disk when it returns.
+//! Names and secrets are generated here. When a function returns, its change is on disk.
 
 pub mod channel;
 pub mod check;
@@ -18,7 +19,7 @@ use crate::engine::Handle;
 use crate::engine::command::{Command, CommandError, CommandOutcome, Unavailable};
 use crate::store::StoreError;
 
-/// Has the writer carry out a command, and waits until it is on disk.
+/// Sends a command to the writer, and waits until the change is on disk.
 async fn submit(handle: &Handle, command: Command) -> Result<CommandOutcome, OperationError> {
     match handle.call(command).await {
         Ok(Ok(outcome)) => Ok(outcome),

@@ -1,5 +1,5 @@
-//! What the server counts of itself, and its text for Prometheus. Counting is an addition to a number and waits for nobody; what can be
-//! looked up is looked up when somebody asks.
+//! Metrics of the server, and their text for Prometheus. Counting is one addition and never waits.
+//! Values that can be read from the state are read only when the metrics are requested.
 
 mod backup_status;
 mod process;
@@ -23,44 +23,45 @@ use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 pub use backup_status::BackupStatus;
 
-/// The commit that this release was built from.
+/// Commit that this release was built from.
 pub const COMMIT: &str = match option_env!("OVERDUE_COMMIT") {
     Some(commit) if !commit.is_empty() => commit,
     _ => "unknown",
 };
 
-/// Labels with their values.
+/// Labels and their values.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 const PING_KINDS: [PingKind; 5] = [PingKind::Success, PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
 const PING_SCHEMES: [PingScheme; 3] = [PingScheme::Http, PingScheme::Https, PingScheme::Email];
 const STATUSES: [Status; 4] = [Status::New, Status::Up, Status::Down, Status::Paused];
 
-/// Upper bounds of a commit's seconds: from a disk without moving parts to one that hangs.
+/// Upper bounds of the duration of a commit, in seconds: from a fast solid-state disk to a disk
+/// that hangs.
 const COMMIT_SECONDS_BUCKETS: [f64; 12] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
-/// Upper bounds of the commands that share a commit.
+/// Upper bounds of the number of commands in a commit.
 const BATCH_COMMANDS_BUCKETS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0];
-/// Upper bounds of the seconds after which a deadline is noticed. Ticks of the clock are 65 ms.
+/// Upper bounds of the seconds after which a deadline is noticed. A tick is 65 ms.
 const LATENESS_SECONDS_BUCKETS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 3600.0, 86_400.0];
 
-/// Why a ping was not taken.
+/// Reason for rejecting a ping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PingRejection {
-    /// There is no such check or ping key, or pings make no more checks.
+    /// There is no such check or ping key, or pings may not create more checks.
     NotFound,
     /// Several checks have the slug.
     Ambiguous,
-    /// The URL, its parameters or the request make no sense.
+    /// The URL, its parameters or the request is invalid.
     Malformed,
-    /// The method is none that pings.
+    /// The HTTP method is not one that pings.
     Method,
     /// The body is too long.
     TooLarge,
-    /// The body did not come in time.
+    /// The body did not arrive in time.
     TooSlow,
-    /// Too many long bodies are coming in.
+    /// Too many long bodies are being received.
     NoRoom,
-    /// The queue is full, the database fails, or the server is stopping.
+    /// The queue is full, the database fails, or the server stops.
     Unavailable,
 }
 
@@ -82,12 +83,12 @@ impl PingRejection {
     }
 }
 
-/// A door as connections are counted by it.
+/// Protocol of a connection, as a label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectionProtocol {
-    /// HTTP, also by TLS.
+    /// HTTP, with or without TLS.
     Http,
-    /// Mail.
+    /// SMTP.
     Smtp,
 }
 
@@ -102,7 +103,7 @@ impl ConnectionProtocol {
     }
 }
 
-/// All that is counted.
+/// All metrics of the server.
 pub struct Metrics {
     registry: Registry,
     pings: [[Counter; PING_SCHEMES.len()]; PING_KINDS.len()],
@@ -117,16 +118,16 @@ pub struct Metrics {
     connections_rejected: [Counter; ConnectionProtocol::ALL.len()],
     logged_pings: AtomicU64,
     logged_bytes: AtomicU64,
-    /// Microseconds; 0: there was none.
+    /// Microseconds; 0: no commit yet.
     last_commit: AtomicU64,
-    /// `None`: the server makes none by itself.
+    /// `None`: automatic backups are off.
     backups: Mutex<Option<BackupStatus>>,
-    /// 1: what the files of `--apply` declare was made so; 0: it could not be; negative: there are none.
+    /// Result of the last `--apply`: 1: applied; 0: failed; negative: there are no files.
     apply_ok: AtomicI64,
     started: Timestamp,
 }
 
-/// A connection that is open until this is dropped.
+/// Counts a connection as open until it is dropped.
 pub struct OpenConnection(Gauge);
 
 impl Drop for OpenConnection {
@@ -135,35 +136,35 @@ impl Drop for OpenConnection {
     }
 }
 
-/// What is looked up when somebody asks.
+/// Values that are read when the metrics are requested.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct MetricsSnapshot {
-    /// The version of the layout of the database.
+    /// Version of the database schema.
     pub schema: u64,
-    /// Whether commands can be carried out.
+    /// True if commands can be carried out.
     pub writable: bool,
     /// Commands that wait for the writer, and bytes of their texts.
     pub queue: (u64, u64),
-    /// Deadlines that passed a minute ago or more and that nobody has looked at.
+    /// Deadlines that passed at least a minute ago and are not processed yet.
     pub late_deadlines: u64,
-    /// Projects and checks.
+    /// Number of projects.
     pub projects: u64,
-    /// See `projects`.
+    /// Number of checks.
     pub checks: u64,
     /// Pings within the log limits of their checks.
     pub live_pings: u64,
-    /// How many channels have each status, by its word.
+    /// Number of channels with each status, by the name of the status.
     pub channels: Vec<(&'static str, u64)>,
-    /// What waits to be sent.
+    /// Number of messages that wait to be sent.
     pub outbox: u64,
-    /// Microseconds for which the oldest of that has waited.
+    /// Microseconds for which the oldest message has waited.
     pub outbox_oldest: i64,
-    /// Bytes of the file; `None`: it is being opened anew.
+    /// Size of the database file in bytes. `None`: the file is being reopened.
     pub file_bytes: Option<u64>,
 }
 
 impl Metrics {
-    /// Nothing is counted yet by a server that was started then.
+    /// Metrics of a server that was started at `started`, all zero.
     pub fn new(started: Timestamp) -> Self {
         let mut registry = Registry::with_prefix("overdue");
         let pings = register_counters(&mut registry, "pings", "Pings that are on disk, by what they say and how they came");
@@ -216,13 +217,14 @@ fn counter<const N: usize>(family: &Family<Labels<N>, Counter>, labels: Labels<N
     family.get_or_create_owned(&labels)
 }
 
-/// What stands at the place of `of` in `all`.
+/// Returns the element of `values` at the position of `of` in `all`.
 fn value_of<'a, K: PartialEq, V>(all: &[K], values: &'a [V], of: &K) -> Option<&'a V> {
     values.get(all.iter().position(|one| one == of)?)
 }
 
 impl Metrics {
-    /// Pings are on disk. Those of a batch are added together: what is shared by processors is slow to change.
+    /// Counts pings that are on disk. A batch is added at once, because a counter that processors
+    /// share is slow to change.
     pub fn record_pings(&self, pings: impl Iterator<Item = (PingKind, PingScheme)>) {
         let mut counts = [[0; PING_SCHEMES.len()]; PING_KINDS.len()];
         for (kind, scheme) in pings {
@@ -236,22 +238,23 @@ impl Metrics {
         }
     }
 
-    /// Pings that are on disk, since the start.
+    /// Number of pings written to disk since the start.
     pub fn ping_count(&self) -> u64 {
         self.pings.iter().flatten().map(Counter::get).sum()
     }
 
-    /// A ping by HTTP was not taken.
+    /// Counts a rejected ping by HTTP.
     pub fn record_rejected_ping(&self, reason: PingRejection) {
         value_of(&PingRejection::ALL, &self.pings_rejected, &reason).map(Counter::inc);
     }
 
-    /// Something was refused in a mail session.
+    /// Counts a recipient, message or command that was refused in a mail session.
     pub fn record_rejected_mail(&self) {
         self.mail_rejected.inc();
     }
 
-    /// A check has this status from now on. `late_deadlines`: microseconds from its deadline to the notice.
+    /// Counts a change of a check to the status `to`. `late`: microseconds from the deadline until
+    /// it was noticed.
     pub fn record_flip(&self, to: Status, late: Option<i64>) {
         value_of(&STATUSES, &self.flips, &to).map(Counter::inc);
         if let Some(micros) = late {
@@ -259,57 +262,57 @@ impl Metrics {
         }
     }
 
-    /// Something was sent, or was not, to a channel of this kind.
+    /// Counts a delivery result of a channel of this kind.
     pub fn record_delivery(&self, kind: &'static str, outcome: DeliveryResult) {
         self.deliveries.get_or_create(&[("kind", kind), ("outcome", outcome.name())]).inc();
     }
 
-    /// So many commands are on disk, which took so long.
+    /// Counts a commit: its number of commands and its duration.
     pub fn record_commit(&self, commands: usize, took: Duration) {
         self.batch_commands.observe(commands as f64);
         self.commit_seconds.observe(took.as_secs_f64());
         self.last_commit.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1), Relaxed);
     }
 
-    /// How long the last batch took to be on disk; `None`: there was none.
+    /// Duration of the last commit. `None`: no commit yet.
     pub fn last_commit(&self) -> Option<Duration> {
         Some(self.last_commit.load(Relaxed)).filter(|micros| *micros > 0).map(Duration::from_micros)
     }
 
-    /// A connection is open until what this gives is dropped.
+    /// Counts a connection as open until the returned value is dropped.
     pub fn record_connection(&self, door: ConnectionProtocol) -> Option<OpenConnection> {
         let gauge = value_of(&ConnectionProtocol::ALL, &self.connections, &door)?;
         gauge.inc();
         Some(OpenConnection(gauge.clone()))
     }
 
-    /// There was no place for a connection.
+    /// Counts a connection that was rejected because of a limit.
     pub fn record_rejected_connection(&self, door: ConnectionProtocol) {
         value_of(&ConnectionProtocol::ALL, &self.connections_rejected, &door).map(Counter::inc);
     }
 
-    /// What the file holds of pings, and bytes of their long bodies.
+    /// Sets the number of pings in the database file, and the bytes of their long bodies.
     pub fn set_stored_pings(&self, pings: u64, bytes: u64) {
         self.logged_pings.store(pings, Relaxed);
         self.logged_bytes.store(bytes, Relaxed);
     }
 
-    /// Notes that the server makes backups by itself, and when the newest one was begun that it has found.
+    /// Records that automatic backups are on, and the start time of the newest backup found.
     pub fn enable_backups(&self, newest: Option<Timestamp>) {
         self.update_backup_status(|status| status.newest = newest);
     }
 
-    /// Notes a backup that was begun then.
+    /// Records a backup that was started at `at`.
     pub fn record_backup(&self, at: Timestamp) {
         self.update_backup_status(|status| status.record_backup(at));
     }
 
-    /// Notes that no backup could be made, and why.
+    /// Records a failed backup and the reason.
     pub fn record_backup_failure(&self, at: Timestamp, reason: String) {
         self.update_backup_status(|status| status.record_failure(at, reason));
     }
 
-    /// How automatic backups go; `None`: the server makes none by itself.
+    /// Status of automatic backups. `None`: automatic backups are off.
     pub fn backup_status(&self) -> Option<BackupStatus> {
         self.backups.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -318,12 +321,12 @@ impl Metrics {
         change(self.backups.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default());
     }
 
-    /// What the files of `--apply` declare was made so, or could not be.
+    /// Records if the configuration files of `--apply` were applied.
     pub fn record_apply(&self, ok: bool) {
         self.apply_ok.store(ok.into(), Relaxed);
     }
 
-    /// All of it as text, in the format that every version of Prometheus reads.
+    /// Renders all metrics in the text format that every version of Prometheus reads.
     pub fn render(&self, readings: &MetricsSnapshot) -> String {
         let mut out = String::new();
         let mut now = Registry::with_prefix("overdue");
@@ -343,7 +346,8 @@ impl Metrics {
         registry.register("build", "What runs", Info::new(build));
         let pings = self.logged_pings.load(Relaxed);
         let dead = pings.saturating_sub(readings.live_pings);
-        // What is dead has no length of its own: it is part of a log that is cut at its end.
+        // Pings beyond a log limit have no length of their own: they are part of a log that is
+        // pruned at its end.
         let dead_bytes = (self.logged_bytes.load(Relaxed) as f64 * dead as f64 / pings.max(1) as f64) as u64;
         for (name, help, value) in [
             ("writable", "Whether pings are taken", u64::from(readings.writable)),

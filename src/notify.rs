@@ -1,8 +1,9 @@
-//! Whoever should know is told: what waits in the outbox is sent, and what has come of it is reported.
+//! Notifier: sends the messages in the outbox and reports the results.
 //!
-//! `scheduler` says what is sent next, `facts` gathers what there is to say, `sender` sends it through [`Outbound`]. All of it runs
-//! on one thread of its own. An attempt is written down before it begins and when it has ended: after a crash what was under way is sent
-//! again, and says that it may be a repeat.
+//! `scheduler` selects the next messages, `facts` gathers their content, `sender` sends them
+//! through [`Outbound`]. All of it runs on one thread of its own. An attempt is recorded before it
+//! begins and after it has ended: after a crash, messages that were in flight are sent again and
+//! marked as possible duplicates.
 
 mod delivery_policy;
 mod facts;
@@ -40,49 +41,54 @@ use scheduler::{CurrentTime, Message, MessageId, MessageResult, ScheduledWork, S
 use self_alerts::SelfAlerts;
 use sender::MessageSender;
 
-/// Secrets that are read from their files at the same time.
+/// Maximum number of secret files that are read at the same time.
 const MAX_SECRET_READERS: usize = 4;
-/// How long what is under way may take when the server stops.
+/// Maximum time that messages in flight may take when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long nothing is tried when the writer takes nothing.
+/// Pause before the next attempt if the writer accepts no commands.
 const WRITER_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Attempts that begin, or end, in one command: a digest has thousands of them, and pings go in between.
+/// Maximum number of attempts that begin or end in one command: a digest has thousands, and pings
+/// are written in between.
 const MAX_ATTEMPTS_PER_COMMAND: usize = 256;
-/// The longest wait without looking at the time, since clocks are set.
+/// Longest wait without a look at the wall clock, which may be set.
 const MAX_WAIT: Duration = Duration::from_secs(30);
-/// The same while alerts of a channel are sent again, and what is new waits for the answer.
+/// [`MAX_WAIT`] while alerts of a channel are resent: new alerts wait until the response has
+/// arrived.
 const MAX_WAIT_WHILE_RESENDING: Duration = Duration::from_millis(100);
-/// Commands that wait for the writer at the same time: it writes what waits in one go.
+/// Maximum number of commands that wait for the writer at the same time. It writes all waiting
+/// commands at once.
 const MAX_PENDING_COMMANDS: usize = 16;
 
-/// What the notifier is told once, at start.
+/// Configuration of the notifier.
 pub struct NotifierConfig {
-    /// How it reaches others.
+    /// Sender of requests, mails and commands.
     pub outbound: Outbound,
-    /// The zone of times in messages, unless a check or a channel has its own.
+    /// Time zone of times in messages, unless a check or a channel has its own.
     pub zone: Timezone,
-    /// The host by which the server is known.
+    /// Host name of this server in messages.
     pub host: String,
-    /// Who is told that the server lives.
+    /// Heartbeat of the server, if there is one.
     pub heartbeat: Option<Heartbeat>,
-    /// The uptime at which the last round began, in microseconds, for whoever watches.
+    /// Uptime at which the last round began, in microseconds, for the watchdog.
     pub last_round: Arc<AtomicU64>,
-    /// Shows a check as the API does, for templates that ask for it.
+    /// Renders a check as the API does, for templates that use it.
     pub render_check: Box<dyn Fn(&Check) -> String + Send>,
-    /// The base URL under which pages of checks are served, for links in messages; `None`: there are none, or it is not known where this
-    /// server is reached.
+    /// Base URL of the pages of checks, for links in messages. `None`: there are no pages, or the
+    /// public URL of this server is unknown.
     pub pages_url: Option<String>,
-    /// Unsubscribe links for recipients of mails; `None`: it is not known where this server is reached.
+    /// Creates unsubscribe links for recipients of mails. `None`: the public URL of this server is
+    /// unknown.
     pub unsubscribe_links: Option<UnsubscribeLinks>,
 }
 
-/// Makes the unsubscribe link of a channel for one recipient.
+/// Creates the unsubscribe link of a channel for one recipient.
 pub type UnsubscribeLinks = Box<dyn Fn(&Channel, &str) -> Option<String> + Send>;
 
-/// Starts telling, until `stopped` holds true; the receiver tells when it has ended.
+/// Starts the notifier, which runs until `stopped` is true. The receiver resolves when it has
+/// ended.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// If the system cannot start a thread.
 pub fn start(handle: Handle, config: NotifierConfig, stopped: watch::Receiver<bool>) -> std::io::Result<oneshot::Receiver<()>> {
     handle.set_transports(config.outbound.transports());
     let (tell, ended) = oneshot::channel();
@@ -90,15 +96,16 @@ pub fn start(handle: Handle, config: NotifierConfig, stopped: watch::Receiver<bo
     std::thread::Builder::new().name("notify".into()).spawn(move || {
         let notifier = Notifier::new(handle, config);
         LocalSet::new().block_on(&runtime, notifier.run(stopped));
-        // A file that is being read may lie on a disk that hangs.
+        // A file that is being read may be on a disk that hangs.
         runtime.shutdown_background();
-        // Nobody listens any more only when the process is about to end.
+        // The receiver is gone only if the process is about to end.
         let _ = tell.send(());
     })?;
     Ok(ended)
 }
 
-/// Carries out the tests that are asked for, one after the other, and sends nothing else: for a command that has the database to itself.
+/// Runs the requested channel tests one after the other and sends nothing else: for a command that
+/// has exclusive access to the database.
 pub async fn run_channel_tests(handle: &Handle, config: NotifierConfig) -> Infallible {
     handle.set_transports(config.outbound.transports());
     let sender = MessageSender::new(handle.clone(), config);
@@ -110,7 +117,7 @@ pub async fn run_channel_tests(handle: &Handle, config: NotifierConfig) -> Infal
     }
 }
 
-/// A message that was sent, or whose sending panicked.
+/// Result of a task that sends a message, or its panic.
 type SendTaskResult = Result<(task::Id, MessageResult), JoinError>;
 
 struct Notifier {
@@ -123,7 +130,7 @@ struct Notifier {
     self_alerts: SelfAlerts,
     heartbeat: Option<Heartbeat>,
     last_round: Arc<AtomicU64>,
-    /// What could not be reported yet.
+    /// Reports that could not be submitted yet.
     unreported: Vec<(MessageId, Vec<DeliveryReport>)>,
 }
 
@@ -160,7 +167,8 @@ impl Notifier {
                 Some(ended) = self.in_flight.join_next_with_id() => self.finish_message(ended),
                 () = sleep(again) => {}
                 _ = stopped.changed() => {}
-                // Each of them runs for ever, unless it panics: then the server should not look as if all were well.
+                // Each of these tasks runs forever unless it panics. Then the whole notifier stops,
+                // so that the server does not look healthy.
                 Some(_) = aside.join_next() => return,
             }
         }
@@ -173,12 +181,13 @@ impl Notifier {
             }
         };
         if timeout(STOP_TIMEOUT, finishing).await.is_err() {
-            // What is let go of is sent again by the next start, and says so.
+            // Abandoned messages are sent again after the next start, marked as possible
+            // duplicates.
             self.abandon_in_flight().await;
         }
     }
 
-    /// Reports that nobody will learn what has come of the messages under way.
+    /// Reports messages in flight as failed with an unknown result.
     async fn abandon_in_flight(&mut self) {
         let ids: Vec<_> = self.message_ids.drain().map(|(_, id)| id).collect();
         for id in ids {
@@ -192,7 +201,8 @@ impl Notifier {
         self.submit_unreported().await;
     }
 
-    /// Reports, chooses and begins; how long there is nothing to do then.
+    /// Runs one round: reports results, selects messages and begins them. Returns the time until
+    /// the next round.
     async fn run_round(&mut self) -> Duration {
         self.begin_channel_tests();
         while let Some(ended) = self.in_flight.try_join_next_with_id() {
@@ -204,7 +214,7 @@ impl Notifier {
             return WRITER_RETRY_DELAY;
         }
         for channel in self.reminders.due_channels(&self.sender, now) {
-            // One that is refused is due again.
+            // A rejected reminder is due again.
             if matches!(self.handle.call(Command::QueueReminder(channel)).await, Ok(Ok(_))) {
                 self.reminders.record_reminder(channel, now);
             }
@@ -228,7 +238,8 @@ impl Notifier {
         again.map_or(longest, |at| at.saturating_sub(self.now().uptime).min(longest))
     }
 
-    /// Begins the tests whose turn it is. Some kinds cost money, so tests count among the messages of a day.
+    /// Starts the next channel tests. Some kinds cost money, so tests count towards the daily
+    /// limit.
     fn begin_channel_tests(&mut self) {
         let now = self.now();
         while let Some(trial) = self.handle.next_channel_test() {
@@ -238,7 +249,7 @@ impl Notifier {
                 tokio::task::spawn_local(async move { sender.run_channel_test(trial).await });
             } else {
                 let failed = Some("as much was sent within a day as most-a-day allows".into());
-                // Whoever asked may be gone.
+                // The requester may be gone.
                 let _ = trial.reply.send(ChannelTestResult { duration: Duration::ZERO, status: 0, error: failed, missed: None });
             }
         }
@@ -252,7 +263,7 @@ impl Notifier {
     fn finish_message(&mut self, ended: SendTaskResult) {
         let (task, done) = match ended {
             Ok(sent) => sent,
-            // The hook has logged the panic.
+            // The panic hook has logged it.
             Err(error) => (error.id(), MessageResult::failed("sending it failed for a reason of our own, which the log tells")),
         };
         let Some(id) = self.message_ids.remove(&task) else { return };
@@ -263,7 +274,7 @@ impl Notifier {
         self.unreported.push((id, reports));
     }
 
-    /// Writes down what has come of messages; `false` if that cannot be written now.
+    /// Submits the results of messages. False if they cannot be written now.
     async fn submit_unreported(&mut self) -> bool {
         let reports = self.unreported.iter().flat_map(|(_, reports)| reports).cloned().collect();
         if !self.submit_reports(reports).await {
@@ -287,7 +298,7 @@ impl Notifier {
                 together.push(DeliveryReport { rows: part.to_vec(), ..report.clone() });
             };
             if report.rows.is_empty() {
-                // It is about the channel alone.
+                // It concerns the channel only.
                 part_of(&[]);
             }
             report.rows.chunks(MAX_ATTEMPTS_PER_COMMAND).for_each(&mut part_of);
@@ -298,7 +309,7 @@ impl Notifier {
         self.run_commands(commands).await.is_some()
     }
 
-    /// Has commands carried out, in order and several in one go; `None`: the writer did not take one of them.
+    /// Runs commands in order, several in one write. `None`: the writer rejected one of them.
     async fn run_commands(&self, commands: Vec<Command>) -> Option<Vec<CommandOutcome>> {
         let mut outcomes = Vec::with_capacity(commands.len());
         let mut commands = commands.into_iter();
@@ -324,9 +335,10 @@ impl Notifier {
         }
     }
 
-    /// Writes down that these messages are sent, and sends them; `false` if that cannot be written now.
+    /// Records the attempts of these messages and sends them. False if the attempts cannot be
+    /// written now.
     async fn begin_messages(&mut self, mut jobs: Vec<Message>) -> bool {
-        // What is short waits for no digest.
+        // Short messages do not wait for a digest.
         jobs.sort_by_key(|job| job.items.len());
         let mut jobs = jobs.into_iter().peekable();
         while let Some(job) = jobs.next() {
@@ -337,11 +349,11 @@ impl Notifier {
                 group.push(next);
             }
             let numbers: Vec<DeliveryNumber> = group.iter().flat_map(Message::delivery_numbers).collect();
-            // More than go into one command are those of one message.
+            // If there are more than fit into one command, all belong to one message.
             let last = numbers.last().copied().filter(|_| numbers.len() > MAX_ATTEMPTS_PER_COMMAND);
             let commands = numbers.chunks(MAX_ATTEMPTS_PER_COMMAND).map(|numbers| Command::BeginDeliveries(numbers.to_vec(), last));
             let Some(outcomes) = self.run_commands(commands.collect()).await else {
-                // Some of them may have begun, and are not sent.
+                // Some of them may have begun, but they are not sent.
                 self.unreported.extend(group.iter().map(|job| (job.id, job.not_sent_reports())));
                 jobs.for_each(|job| self.scheduler.settle(job.id));
                 return false;
@@ -365,7 +377,7 @@ impl Notifier {
         true
     }
 
-    /// Tells those who watch that the notifier goes on.
+    /// Records for the watchdog that the notifier makes progress.
     fn record_round(&self) {
         let uptime = self.now().uptime.as_micros();
         self.last_round.store(u64::try_from(uptime).unwrap_or(u64::MAX), Ordering::Relaxed);

@@ -1,8 +1,9 @@
-//! The one way out: whatever the program sends to others goes through here. Nothing else of it opens a connection or starts a process
-//! that would.
+//! Outgoing connections: everything that the program sends to others passes through this module. No
+//! other module opens a connection or starts a process that would.
 //!
-//! Who may be reached is for [`AddressGuard`] to say, which is asked about every address right before a connection to it is made. What may be
-//! a secret is in no error, no log line and no `Debug`: errors name a host, never a path, a query, a header or a body.
+//! [`AddressGuard`] decides which addresses may be reached. It checks every address right before a
+//! connection to it is opened. Possible secrets appear in no error, no log line and no `Debug`:
+//! errors name a host, never a path, a query, a header or a body.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -45,27 +46,28 @@ mod send_limits;
 mod tls;
 mod url;
 
-/// How much is sent to one host and port at once, unless the operator says otherwise.
+/// Default for the number of concurrent requests to one host and port.
 pub const DEFAULT_PER_HOST: usize = 8;
 
-/// What is sent, and how.
+/// Configuration of outgoing connections.
 #[derive(Clone)]
 pub struct OutboundConfig {
-    /// Which addresses may be connected to.
+    /// Rules for the addresses that may be connected to.
     pub guard: AddressGuard,
-    /// Through which proxy requests go. Mail goes through none.
+    /// Proxy for requests. Mail uses none.
     pub proxy: ProxyChoice,
-    /// A PEM file of certificate authorities that are trusted besides the system's.
+    /// PEM file of certificate authorities that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
-    /// The mail server, if there is one.
+    /// Mail server, if there is one.
     pub relay: Option<MailRelay>,
-    /// The program that starts commands as [`SESSION_LAUNCHER`], if commands may be run.
+    /// Program that starts commands as [`SESSION_LAUNCHER`], if commands are allowed.
     pub allow_shell: Option<PathBuf>,
-    /// How much is sent to one host and port at once; at least 1.
+    /// Maximum number of concurrent requests to one host and port; at least 1.
     pub per_host: usize,
-    /// Where names are looked up.
+    /// Sources of name resolution.
     pub names: NameSources,
-    /// True if it sends for channels: errors about certificates name their setting `tls-pin`.
+    /// True if requests are sent for channels: errors about certificates then mention the setting
+    /// `tls-pin`.
     pub with_pins: bool,
 }
 
@@ -84,7 +86,7 @@ impl Default for OutboundConfig {
     }
 }
 
-/// A file that the configuration names cannot be used: which, and why.
+/// A file that the configuration names is unusable. Displays as the file and the cause.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutboundError(String);
 
@@ -96,15 +98,15 @@ impl fmt::Display for OutboundError {
 
 impl std::error::Error for OutboundError {}
 
-/// Sends requests, mails and commands. Its clones share connections, limits and what is known of names.
+/// Sends requests and mails and runs commands. Clones share connections, limits and the name cache.
 #[derive(Clone)]
 pub struct Outbound {
     inner: Arc<OutboundInner>,
-    /// For which project it sends, which has at most half of the places; `None`: for the server itself.
+    /// Project to send for, which may use at most half of each limit. `None`: the server itself.
     project: Option<ProjectId>,
 }
 
-/// A place to send a request, which was waited for.
+/// Permit to send one request.
 pub struct ReservedSlot(send_limits::SendPermit);
 
 struct OutboundInner {
@@ -113,15 +115,16 @@ struct OutboundInner {
     mail_connections: MailConnections,
     limits: SendLimits,
     relay: Option<MailRelay>,
-    /// Absent: none may be run.
+    /// `None`: commands are not allowed.
     commands: Option<Commands>,
 }
 
 impl Outbound {
-    /// Reads what the configuration names, to see that it can be read. Everything is read again when it is needed.
+    /// Checks that the files of the configuration are readable. Each is read again when it is
+    /// needed.
     ///
     /// # Errors
-    /// When a file cannot be read.
+    /// If a file cannot be read.
     pub fn new(config: OutboundConfig, clock: &Clock, random: Random) -> Result<Self, OutboundError> {
         if let Some(path) = &config.ca_file {
             tls::read_authorities(path).map_err(OutboundError)?;
@@ -147,70 +150,71 @@ impl Outbound {
         Ok(Self { inner: Arc::new(inner), project: None })
     }
 
-    /// The same, sending for a project.
+    /// Returns a sender for a project.
     pub fn for_project(&self, project: ProjectId) -> Self {
         Self { inner: Arc::clone(&self.inner), project: Some(project) }
     }
 
-    /// Waits for a place to send a request to this URL.
+    /// Waits for a permit to send a request to this URL.
     ///
     /// # Errors
-    /// When there is none for a minute, or it is no `send_http` or `https` URL.
+    /// If none is free within a minute, or if it is no `http` or `https` URL.
     pub async fn reserve(&self, url: &str) -> Result<ReservedSlot, SendError> {
         http::wait_for_permit(self, &url::Url::parse(url)?).await.map(ReservedSlot)
     }
 
-    /// The transports that the configuration allows.
+    /// Transports that the configuration allows.
     pub fn transports(&self) -> Transports {
         Transports { mail: self.inner.relay.is_some(), commands: self.inner.commands.is_some() }
     }
 
-    /// Sends a request and reads its answer, whatever the answer says.
+    /// Sends a request and reads the response, whatever its status.
     ///
     /// # Errors
-    /// When no answer came.
+    /// If no response arrived.
     pub async fn send_http(&self, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
         self.send_http_limited(http::MAX_BODY_BYTES, request, trust).await
     }
 
-    /// The same with so many bytes of the answer's body at the most.
+    /// Like [`send_http`](Self::send_http), with a maximum length for the body of the response, in
+    /// bytes.
     ///
     /// # Errors
-    /// When no answer came.
+    /// If no response arrived.
     pub async fn send_http_limited(&self, most_body: usize, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
         http::send(self, None, request, trust, most_body).await
     }
 
-    /// Sends a request in a place that was [reserved](Self::reserve), and reads its answer.
+    /// Sends a request with a permit that was [reserved](Self::reserve), and reads the response.
     ///
     /// # Errors
-    /// When no answer came.
+    /// If no response arrived.
     pub async fn send_http_reserved(&self, place: ReservedSlot, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
         http::send(self, Some(place.0), request, trust, http::MAX_BODY_BYTES).await
     }
 
-    /// Hands a mail to the mail server.
+    /// Sends a mail to the mail server.
     ///
     /// # Errors
-    /// When the server did not take it, or did not say so.
+    /// If the server rejected it, or did not confirm it.
     pub async fn send_mail(&self, mail: OutgoingMail) -> Result<MailReceipt, MailError> {
         mail::send(self, mail).await
     }
 
-    /// Runs a command to its end. If nobody waits for that any more, it is killed.
+    /// Runs a command until it exits. Dropping the future kills it.
     ///
     /// # Errors
-    /// When none may be run, or it could not be started.
+    /// If commands are not allowed, or if it could not be started.
     pub async fn run_command(&self, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
         let none = || SendError::new(SendStage::Setup, "commands are not run; start with --allow-shell");
         self.inner.commands.as_ref().ok_or_else(none)?.run(command).await
     }
 }
 
-/// The host and port that a URL leads to, as `host:port`, for whoever counts what is sent where.
+/// Host and port of a URL as `host:port`, for callers that limit requests by destination.
 ///
 /// # Errors
-/// When it is no `send_http` or `https` URL.
+/// If it is no `http` or `https` URL.
 pub fn host_port_of(url: &str) -> Result<String, SendError> {
     url::Url::parse(url).map(|url| url.host_port.to_string())
 }

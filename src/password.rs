@@ -1,6 +1,6 @@
-//! The only place that hashes passwords, so that there is one choice of how long that takes.
+//! The only place that hashes passwords, so that the cost is chosen once.
 //!
-//! Each of these takes about a tenth of a second and 19 MB of memory.
+//! Each function takes about a tenth of a second and 19 MB of memory.
 
 use argon2::password_hash::phc;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
@@ -8,43 +8,45 @@ use argon2::{Algorithm, Argon2, Params, Version};
 
 use crate::domain::user::{Password, PasswordHash};
 
-/// What OWASP advises for Argon2id: KiB of memory, rounds and lanes.
+/// Costs that OWASP recommends for Argon2id: KiB of memory, rounds and lanes.
 const ARGON2_COSTS: (u32, u32, u32) = (19_456, 2, 1);
-/// Bytes of a salt.
+/// Length of a salt in bytes.
 pub const SALT_LENGTH: usize = 16;
-/// KiB of memory, and rounds, beyond which a hash is refused: checking it would take too much.
+/// Maximum KiB of memory and rounds of an accepted hash. A check with higher costs would take too
+/// much.
 const MAX_COSTS: (u32, u32) = (65_536, 10);
 
-/// No password was hashed: the machine has no memory for it.
+/// The password was not hashed because memory is short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashError;
 
-/// What has come of checking a password.
+/// Result of checking a password.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PasswordMatch {
-    /// It is another one.
+    /// The password does not match.
     Wrong,
-    /// It is the one. `old`: its hash should be made anew, with the parameters of today.
+    /// The password matches.
     Right {
-        /// Whether the hash has other parameters than new ones get.
+        /// True if the hash has other parameters than new hashes and should be computed again.
         needs_rehash: bool,
     },
 }
 
-/// The hash of a password with a salt that was drawn at random.
+/// Hashes a password with a random salt.
 ///
 /// # Errors
-/// When there is no memory for it.
+/// If memory is short.
 pub fn hash(password: &Password, salt: [u8; SALT_LENGTH]) -> Result<PasswordHash, HashError> {
     let hash = argon2().and_then(|argon2| argon2.hash_password_with_salt(password.as_bytes(), &salt).ok());
     hash.map(|hash: phc::PasswordHash| PasswordHash::new(&hash.to_string())).ok_or(HashError)
 }
 
-/// Whether a password is the one of this hash. `None` stands for somebody who has none, or is not known: it takes as long, and is wrong.
+/// Checks a password against a hash. `None` stands for a user without a password and for an unknown
+/// user: the check takes as long and fails.
 pub fn check(password: &[u8], hash: Option<&PasswordHash>) -> PasswordMatch {
     let found = hash.and_then(|hash| phc::PasswordHash::new(hash.as_str()).ok()).filter(is_bounded);
     let Some(found) = found.filter(|_| password.len() <= Password::MAX_BYTES) else {
-        // The same work, for nothing.
+        // Does the same work and discards the result, so that both cases take equally long.
         let mut unused = [0; 32];
         let work = argon2().map(|argon2| argon2.hash_password_into(b"nobody", &[0; SALT_LENGTH], &mut unused));
         std::hint::black_box((work.is_some(), unused));
@@ -56,7 +58,8 @@ pub fn check(password: &[u8], hash: Option<&PasswordHash>) -> PasswordMatch {
     }
 }
 
-/// The hash in a PHC string that was made elsewhere, by this program: `None` unless passwords can be checked against it in bounded time.
+/// Parses a PHC string that this program wrote elsewhere. `None` unless passwords can be checked
+/// against it in bounded time.
 pub fn parse(phc: &str) -> Option<PasswordHash> {
     phc::PasswordHash::new(phc).ok().filter(is_bounded).map(|_| PasswordHash::new(phc))
 }

@@ -1,30 +1,30 @@
-//! The only place that asks for randomness.
+//! The only place that draws random numbers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use uuid::Uuid;
 
-/// Where randomness comes from.
+/// Source of randomness.
 #[derive(Clone)]
 pub enum Random {
     /// The operating system.
     System,
-    /// A sequence that follows from its seed, for tests.
+    /// Sequence determined by its seed, for tests.
     Seeded(Arc<Mutex<u64>>),
 }
 
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
 
 impl Random {
-    /// The sequence of a seed.
+    /// Sequence of the given seed.
     pub fn seeded(seed: u64) -> Self {
         Self::Seeded(Arc::new(Mutex::new(seed)))
     }
 
-    /// Random bytes.
+    /// Returns `N` random bytes.
     ///
     /// # Panics
-    /// When the operating system has no randomness to give; nothing secret could be made then.
+    /// If the operating system has no randomness: no secret could be drawn then.
     #[allow(clippy::panic, reason = "there is nothing to go on with")]
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
@@ -50,13 +50,14 @@ impl Random {
         uuid::Builder::from_random_bytes(self.bytes()).into_uuid()
     }
 
-    /// A text of `N` characters out of `A-Za-z0-9_-`, each with six random bits.
+    /// Text of `N` characters from `A-Za-z0-9_-`, each with six random bits.
     pub fn url_safe<const N: usize>(&self) -> String {
         self.bytes::<N>().iter().filter_map(|byte| URL_SAFE.get(usize::from(byte % 64))).map(|byte| char::from(*byte)).collect()
     }
 }
 
-/// Asks the kernel itself: a static binary then needs no `/dev/urandom`, which may be missing where nothing else is.
+/// Calls the kernel: a static binary then needs no `/dev/urandom`, which is missing in an empty
+/// container.
 #[cfg(target_os = "linux")]
 #[allow(clippy::disallowed_methods, reason = "this is the place")]
 fn from_system(mut bytes: &mut [u8]) -> Result<(), rustix::io::Errno> {
@@ -74,7 +75,7 @@ fn from_system(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     getrandom::fill(bytes)
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): well spread for any seed, also small ones.
+/// SplitMix64 (Steele, Lea, Flood 2014): well distributed for any seed, including small ones.
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

@@ -1,4 +1,5 @@
-//! The server as a whole: opens the database, starts the writer and the doors, and stops them in order.
+//! The server as a whole: opens the database, starts the writer and the listeners, and stops them
+//! in order.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -53,101 +54,103 @@ mod signals;
 mod startup_progress;
 mod watchdog;
 
-/// How long doors may take to finish what they have begun. They wait for their clients a little less.
+/// Time in which listeners must finish what they have begun. They wait for their clients a little
+/// less.
 const LISTENERS_STOP_TIMEOUT: Duration = Duration::from_secs(6);
-/// How long the writer may take after that. Together they stay below the ten seconds after which a supervisor kills.
+/// Time for the writer after that. Together they stay below the ten seconds after which a
+/// supervisor kills.
 const WRITER_STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Threads for what takes long. More would only wait for the same disk and the same cores.
+/// Threads for slow work. More would only wait for the same disk and the same cores.
 const BLOCKING_THREADS: usize = 4;
 
-/// Where HTTP requests are taken unless somebody says otherwise.
+/// Default address for HTTP.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8000";
 
-/// What the server is told on the command line.
+/// Configuration of the server from the command line.
 pub struct ServerConfig {
-    /// The data directory.
+    /// Path of the data directory.
     pub data_directory: PathBuf,
-    /// How this program was called. Commands that are shown begin with it.
+    /// Path by which this program was called. Commands in messages begin with it.
     pub program: PathBuf,
-    /// Where HTTP requests are taken; at least one. What a supervisor passes on takes the place of [`DEFAULT_LISTEN`].
+    /// Addresses for HTTP; at least one. Sockets from a supervisor replace [`DEFAULT_LISTEN`].
     pub listen: Vec<SocketAddr>,
-    /// The certificate that is shown there; `None`: HTTP without TLS.
+    /// Certificate for these addresses; `None` for HTTP without TLS.
     pub certificate: Option<CertificateFiles>,
-    /// Where the service is reached; `None`: at the first of `listen`.
+    /// Public base URL; `None` for one that is derived from the first of `listen`.
     pub base_url: Option<BaseUrl>,
-    /// See [`crate::http::ServerConfig`].
+    /// See [`crate::http::HttpConfig`].
     pub site_name: Box<str>,
-    /// See [`crate::http::ServerConfig`].
+    /// See [`crate::http::HttpConfig`].
     pub trusted_proxies: Vec<IpNet>,
-    /// See [`crate::http::ServerConfig`].
+    /// See [`crate::http::HttpConfig`].
     pub api_rate: ApiRate,
-    /// See [`crate::http::ServerConfig`].
+    /// See [`crate::http::HttpConfig`].
     pub web: web::DashboardConfig,
-    /// See [`crate::http::ServerConfig`].
+    /// See [`crate::http::HttpConfig`].
     pub connections_per_address: usize,
-    /// See [`engine::ServerConfig`].
+    /// See [`engine::EngineConfig`].
     pub ping_body_limit: usize,
-    /// Pings by mail, if they are taken.
+    /// Configuration of pings by mail, if they are enabled.
     pub mail: Option<MailPingConfig>,
-    /// What is sent to others, and how.
+    /// Configuration of outgoing messages.
     pub outbound: OutboundConfig,
-    /// The zone of times in alerts; `None`: the machine's.
+    /// Time zone of times in alerts; `None` for that of the machine.
     pub zone: Option<Timezone>,
-    /// Who is told that the server lives.
+    /// Outgoing heartbeat, which reports that the server is alive.
     pub heartbeat: Option<Heartbeat>,
-    /// What files declare.
+    /// Files that declare the configuration.
     pub declared: Option<DeclaredFiles>,
-    /// Backups that the server makes by itself.
+    /// Schedule of automatic backups.
     pub backups: Option<BackupSchedule>,
-    /// See [`engine::ServerConfig`].
+    /// See [`engine::EngineConfig`].
     pub holds_after_outage: bool,
-    /// What is logged.
+    /// Log level.
     pub log: LevelFilter,
-    /// How it is written.
+    /// Format of log lines.
     pub log_format: LogFormat,
-    /// See [`crate::http::ServerConfig`].
+    /// See [`crate::http::HttpConfig`].
     pub access_log: bool,
-    /// Where metrics are read without a key.
+    /// Addresses for metrics without a key.
     pub metrics_listen: Vec<SocketAddr>,
-    /// See [`crate::http::ServerConfig`].
+    /// See [`crate::http::HttpConfig`].
     pub metrics_token: Option<KeyHash>,
-    /// What is odd about how it was started.
+    /// Warnings about the flags and the environment of the start.
     pub warnings: Vec<String>,
 }
 
-/// How pings are taken by mail.
+/// Configuration of pings by mail.
 pub struct MailPingConfig {
-    /// Where SMTP sessions are taken, besides what a supervisor passes on.
+    /// Addresses for SMTP, besides sockets from a supervisor.
     pub listen: Vec<SocketAddr>,
-    /// See [`crate::smtp::ServerConfig`].
+    /// See [`crate::smtp::SmtpConfig`].
     pub domain: MailDomain,
-    /// For STARTTLS.
+    /// Certificate for STARTTLS.
     pub certificate: Option<CertificateFiles>,
 }
 
-/// The PEM files of a certificate.
+/// PEM files of a certificate.
 pub struct CertificateFiles {
-    /// The certificate and its chain.
+    /// File of the certificate and its chain.
     pub chain: PathBuf,
-    /// Its private key.
+    /// File of its private key.
     pub key: PathBuf,
 }
 
 /// Runs the server until a signal stops it.
 pub fn run(config: ServerConfig) -> Result<(), ServeError> {
-    // Before there is a second thread: this changes the environment.
+    // Before there is a second thread, because this changes the environment.
     let passed = PassedSockets::take()?;
     let _log = LogWriter::start(config.log, config.log_format).map_err(ServeError::System)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     open_files::raise_limit();
-    // A file that a flag names and that cannot be read is told before anything is made.
+    // An unreadable file of a flag is reported before anything is created.
     let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System).map_err(ServeError::Outbound)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
     let hangups = signals::handle_hangups(&runtime).map_err(ServeError::System)?;
-    // Before the database: a start that fails for a port makes none.
+    // Before the database: a start that fails for a port creates none.
     let doors = runtime.block_on(Listeners::bind(&config, passed))?;
     let engine = engine::EngineConfig::new(Medium::Directory(config.data_directory.clone()), config.ping_body_limit);
     let told = LastActivity::default();
@@ -160,7 +163,7 @@ pub fn run(config: ServerConfig) -> Result<(), ServeError> {
     warn_if_directory_open(&config.data_directory);
     let ended = start_writer(writer).map_err(ServeError::System)?;
     let served = runtime.block_on(serve(config, (doors, hangups), (handle, told), outbound, ended));
-    // Reads that block are not waited for.
+    // Blocking reads are not waited for.
     runtime.shutdown_background();
     served
 }
@@ -176,7 +179,7 @@ async fn serve(
     let admin = admin::AdminSocket::bind(&config.data_directory).map_err(ServeError::Admin)?;
     if handle.is_new() {
         let prepared = first_start::create_default_project(&handle, &doors.base_url, &config.program, &config.data_directory).await;
-        // If nobody can read it, `overdue key list` still shows the ping key.
+        // If it is not read, `overdue key list` still shows the ping key.
         print_to_stderr(&prepared.map_err(ServeError::FirstStart)?);
     } else if handle.with_state(|state| state.projects().next().is_none()) {
         tracing::warn!("the database has no project: `overdue project create NAME` makes one");
@@ -199,7 +202,7 @@ async fn serve(
         && let Some(lines) =
             first_start::create_setup_link(&handle, &remote_access(&doors, &config), &config.program, &config.data_directory).await
     {
-        // If nobody can read it, `overdue user link` prints another one.
+        // If it is not read, `overdue user link` prints another one.
         print_to_stderr(&lines);
     }
     let keeper = config.backups.clone().map(|intervals| BackupScheduler::start(handle.clone(), intervals));
@@ -244,7 +247,7 @@ async fn serve(
     notify_supervisor(NotifyState::Stopping);
     stop.send_replace(true);
     let stopping = async {
-        // One that has fallen is not waited for.
+        // A notifier that panicked is not waited for.
         let notifier = (!matches!(failure, Some(ServeError::NotifierPanicked))).then_some(notifier);
         stop_listeners(doors, notifier).await;
         match failure {
@@ -258,7 +261,7 @@ async fn serve(
     }
 }
 
-/// How another device gets at the dashboard.
+/// Returns the access to the dashboard from another device.
 fn remote_access<'a>(doors: &'a Listeners, config: &ServerConfig) -> RemoteAccess<'a> {
     let is_named = config.base_url.is_some();
     RemoteAccess {
@@ -269,13 +272,13 @@ fn remote_access<'a>(doors: &'a Listeners, config: &ServerConfig) -> RemoteAcces
     }
 }
 
-/// Tells whoever started the server something that belongs into no log.
+/// Prints text that does not belong in a log to standard error.
 fn print_to_stderr(lines: &str) {
-    // With nobody left to read it, a command shows it again.
+    // If it cannot be written, a command shows it again.
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 
-/// Logs which release serves what, and where.
+/// Logs the release, the addresses, and the numbers of projects, checks and channels.
 fn log_start(doors: &Listeners, handle: &Handle) {
     handle.with_state(|state| {
         tracing::info!(
@@ -291,21 +294,21 @@ fn log_start(doors: &Listeners, handle: &Handle) {
     });
 }
 
-/// Starts the writer on a thread of its own; the receiver tells how it ended.
+/// Starts the writer on a thread of its own. The receiver gets its result.
 fn start_writer(writer: Writer) -> io::Result<oneshot::Receiver<WriterExit>> {
     let (tell, ended) = oneshot::channel();
     std::thread::Builder::new().name("writer".into()).spawn(move || {
-        // Nobody listens any more only when the process is about to end.
+        // The receiver is gone only when the process is about to end.
         let _ = tell.send(writer.run());
     })?;
     Ok(ended)
 }
 
-/// Waits for the doors, so that whatever they took in reaches the writer and is answered.
+/// Waits for the listeners, so that everything they accepted reaches the writer and is answered.
 async fn stop_listeners(mut doors: JoinSet<()>, told: Option<oneshot::Receiver<()>>) {
     let closed = async {
         while doors.join_next().await.is_some() {}
-        // What is being sent is reported by the same writer.
+        // The results of messages in flight go to the same writer.
         if let Some(told) = told {
             let _ = told.await;
         }
@@ -315,7 +318,7 @@ async fn stop_listeners(mut doors: JoinSet<()>, told: Option<oneshot::Receiver<(
     }
 }
 
-/// Has the writer carry out what is left.
+/// Lets the writer finish its queue.
 async fn stop_writer(handle: &Handle, ended: oneshot::Receiver<WriterExit>) -> Result<(), ServeError> {
     handle.close();
     match timeout(WRITER_STOP_TIMEOUT, ended).await {
@@ -325,7 +328,8 @@ async fn stop_writer(handle: &Handle, ended: oneshot::Receiver<WriterExit>) -> R
     }
 }
 
-/// Warns if others may enter the data directory. The permissions of a directory that was there before are not ours to change.
+/// Warns if other users can access the data directory. The permissions of an existing directory are
+/// not changed.
 fn warn_if_directory_open(directory: &Path) {
     let open = std::fs::metadata(directory).is_ok_and(|there| there.permissions().mode() & 0o077 != 0);
     if open {
@@ -333,16 +337,16 @@ fn warn_if_directory_open(directory: &Path) {
     }
 }
 
-/// The zone that the machine is set to, if it is one that we know; else UTC.
+/// Returns the time zone of the machine if it is known, else UTC.
 pub(crate) fn machine_timezone() -> Timezone {
     let link = std::fs::read_link("/etc/localtime").ok();
     let name = link.as_deref().and_then(Path::to_str).and_then(|path| path.split_once("/zoneinfo/")).map(|(_, name)| name);
-    // The same zone has several names, of which people know one.
+    // The same zone has several names; the common one is used.
     let name = name.filter(|name| !matches!(*name, "Etc/UTC" | "Etc/UCT" | "Etc/Universal" | "Etc/Zulu"));
     name.and_then(|name| Timezone::parse(name).ok()).unwrap_or_else(Timezone::utc)
 }
 
-/// Tells a supervisor such as systemd, if there is one.
+/// Notifies a supervisor such as systemd, if there is one.
 fn notify_supervisor(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!("the supervisor cannot be told: {error}");

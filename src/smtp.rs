@@ -1,7 +1,9 @@
-//! Pings by mail: a listener that only moves bytes, and the pure rules of the conversation and of reading a message.
+//! Pings by mail: a listener that only moves bytes, and the pure rules of the dialogue and of
+//! parsing a message.
 //!
-//! It takes mail for checks and never passes any on. It is fit for an open network: sessions, their time, their lines, their commands,
-//! their recipients, their messages and the memory for them are all bounded.
+//! It accepts mail for checks and never relays any. It is fit for an open network: sessions, their
+//! time, their lines, their commands, their recipients, their messages and their memory all have
+//! limits.
 
 pub mod address;
 mod data_decoder;
@@ -23,21 +25,22 @@ use crate::metrics;
 use address::MailDomain;
 use message_budget::MessageBudget;
 
-/// Sessions at the same time. More are told to try again.
+/// Maximum number of simultaneous sessions. Further clients are asked to try again.
 pub const MAX_SESSIONS: usize = 256;
-/// Sessions of one address at the same time, of IPv6 of a network of 64 bits. More are told to try again.
+/// Maximum number of simultaneous sessions from one address; an IPv6 network of 64 bits counts as
+/// one. Further clients are asked to try again.
 pub const MAX_SESSIONS_PER_ADDRESS: usize = MAX_SESSIONS / 4;
 
-/// What the door is told once, at start.
+/// Configuration of the SMTP server, set once at start.
 #[derive(Clone, Debug)]
 pub struct SmtpConfig {
-    /// The domain that mail is taken for.
+    /// Domain for which mail is accepted.
     pub domain: MailDomain,
-    /// With it, STARTTLS is offered.
+    /// Certificate; with it, STARTTLS is offered.
     pub certificate: Option<Certificate>,
 }
 
-/// What every session is answered from. Cheap to clone.
+/// SMTP server, shared by all sessions. Cheap to clone.
 #[derive(Clone)]
 pub struct SmtpServer(Arc<SmtpServerState>);
 
@@ -52,7 +55,7 @@ struct SmtpServerState {
 }
 
 impl SmtpServer {
-    /// A door to this engine, which has long messages read by these threads.
+    /// Creates a server for this engine. Long messages are parsed by these threads.
     pub fn new(handle: Handle, blocking: Arc<BlockingThreads>, config: SmtpConfig) -> Self {
         Self(Arc::new(SmtpServerState {
             handle,
@@ -65,12 +68,13 @@ impl SmtpServer {
         }))
     }
 
-    /// Takes mail until `stop` holds true. Then messages that are on their way may still come in, within five seconds.
+    /// Accepts mail until `stop` holds true. Then incoming messages may still complete, within five
+    /// seconds.
     pub async fn serve(self, listener: TcpListener, stop: watch::Receiver<bool>) {
-        // No limit here: a session that finds no place is accepted and told so.
+        // No limit here: a session without a free slot is accepted and gets an error.
         accept_connections("mail", listener, usize::MAX, stop.clone(), |(stream, peer)| {
             let refuse = |text: &[u8]| {
-                // A fresh connection takes so little at once or not at all.
+                // A new connection accepts such a short reply at once or not at all.
                 let _ = stream.try_write(text);
                 self.0.handle.metrics().record_rejected_connection(metrics::ConnectionProtocol::Smtp);
                 None

@@ -1,7 +1,9 @@
-//! The database file: redb and MessagePack stop here, and the rest of the house sees domain types only.
+//! The database file. redb and MessagePack are used only in this module; all other modules see
+//! domain types.
 //!
-//! A ping costs two appended rows (log and body) and nothing else: check rows are a checkpoint, and what the log holds beyond it is
-//! replayed at start. Flips are a log of the same kind. Everything is written inside a [`Batch`], read from a [`Snapshot`].
+//! A ping appends two rows, one to the log and one for the body, and writes nothing else. Rows of
+//! checks are a checkpoint: a start replays the entries of the log after it. Flips are a log of the
+//! same kind. All writes go through a [`Batch`], all reads through a [`Snapshot`].
 
 mod catch_panic;
 mod check;
@@ -49,56 +51,57 @@ use storage::Storage;
 pub use table_rows::TableRows;
 pub use tables::table_names;
 
-/// Why the database cannot be opened, read or written.
+/// Error of opening, reading or writing the database.
 #[derive(Debug)]
 pub enum StoreError {
-    /// Another process has it open.
+    /// Another process has the database open.
     InUse(PathBuf),
-    /// It was written by a newer release.
+    /// A newer release wrote the database.
     TooNew {
-        /// Its schema version.
+        /// Schema version of the file.
         found: u64,
-        /// The newest that this release knows.
+        /// Newest schema version that this release knows.
         known: u64,
     },
-    /// A row that this release cannot read.
+    /// This release cannot read a row.
     Corrupt {
-        /// The table it lies in.
+        /// Table of the row.
         table: &'static str,
-        /// What is wrong with it.
+        /// Reason why the row cannot be read.
         reason: String,
     },
-    /// A page that cannot be read, or that makes no sense.
+    /// A page cannot be read or is malformed.
     Damaged {
-        /// Which, and what is wrong with it.
+        /// The page and what is wrong with it.
         reason: String,
-        /// The library panicked: what it was writing takes space until the file is opened anew.
+        /// True if redb panicked. The space of an unfinished write is then not freed until the file
+        /// is reopened.
         panicked: bool,
     },
-    /// There is one already in the place of that which is to be restored.
+    /// The target of a restore already contains a database.
     Occupied(PathBuf),
     /// The file cannot be opened as a database.
     File {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// Problem with the file, and a remedy.
         reason: String,
     },
-    /// It failed and is being reopened.
+    /// The database failed and is being reopened.
     Reopening,
-    /// The data directory, or the file in it, cannot be made or used.
+    /// The data directory, or the file in it, cannot be created or used.
     Directory(PathBuf, std::io::Error),
-    /// The database reported a failure.
+    /// The database library reported an error.
     Database(redb::Error),
 }
 
 impl StoreError {
-    /// True if the file cannot be opened because its file system is read-only, as a snapshot is.
+    /// True if the file cannot be opened because its file system is read-only, as in a snapshot.
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Directory(_, error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem)
     }
 
-    /// Whether there was no space for what was to be written.
+    /// True if a write failed because the disk is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Database(redb::Error::Io(error)) if storage::is_full(error))
     }
@@ -165,12 +168,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens what lies on the medium, or makes it; moves an older layout to that of this release, refuses a newer one.
+    /// Opens the database of the medium, or creates it. Migrates an older layout to that of this
+    /// release and refuses a newer one.
     pub fn open(medium: &Medium) -> Result<Self, StoreError> {
         Self::open_with_progress(medium, &ProgressReporter::default())
     }
 
-    /// The same, and tells how far it is. A file of an older layout is copied first: see [operations](crate::docs::operations).
+    /// Opens or creates the database like [`Self::open`] and reports progress. A file of an older
+    /// layout is copied first: see [operations](crate::docs::operations).
     pub fn open_with_progress(medium: &Medium, progress: &ProgressReporter) -> Result<Self, StoreError> {
         let mut store = Self::open_unmigrated(medium, progress)?;
         if let Some(found) = catch_panic(|| migrations::outdated_schema(&store)).map_err(|error| medium.explain_error(error))? {
@@ -181,20 +186,20 @@ impl Store {
         store.migrate(medium)
     }
 
-    /// Opens what lies on the medium, or makes an empty file, and leaves the layout as it is.
+    /// Opens the database of the medium, or creates an empty file, without migrating the layout.
     fn open_unmigrated(medium: &Medium, progress: &ProgressReporter) -> Result<Self, StoreError> {
         let OpenedDatabase { database, storage, file } = medium.open(progress)?;
         Ok(Self { database, storage, file })
     }
 
-    /// Moves an older layout to that of this release.
+    /// Migrates an older layout to that of this release.
     fn migrate(self, medium: &Medium) -> Result<Self, StoreError> {
         catch_panic(|| migrations::migrate(&self)).map_err(|error| medium.explain_error(error))?;
         Ok(self)
     }
 
-    /// Looks at every page of the file, which nobody else may use meanwhile, without a change of its layout; then at every row. Whether all
-    /// pages made sense.
+    /// Inspects every page of the file, then every row, without changing the layout. No other
+    /// process may use the file meanwhile. Returns true if all pages are intact.
     pub fn inspect(medium: &Medium, progress: &ProgressReporter, inspection: &mut Inspection) -> Result<bool, StoreError> {
         let mut store = Self::open_unmigrated(medium, progress)?;
         let looked = catch_panic(|| {
@@ -209,70 +214,76 @@ impl Store {
         looked.map_err(|error| medium.explain_error(error))
     }
 
-    /// Writes the closed file again before it is opened.
+    /// Rewrites the closed file in place before it is opened.
     pub fn rewrite(medium: &Medium, progress: &ProgressReporter) -> Result<(), StoreError> {
         Ok(medium.rewrite(progress)?)
     }
 
-    /// From now on a page that cannot be read costs only what needs it.
+    /// Makes an unreadable page fail only the operations that need it, from now on.
     pub fn tolerate_unreadable(&self) {
         self.storage.tolerate();
     }
 
-    /// Whether a write, a sync or a change of length has failed: the database refuses everything from then on.
+    /// True if a write, a sync or a change of length has failed. redb then refuses all further
+    /// operations.
     pub fn write_failed(&self) -> bool {
         self.storage.write_failed()
     }
 
-    /// Lets the file grow although the disk has not all the space by which redb grows it, until it is opened again. For a disk on which
-    /// nothing dead can be removed: the little that is left is better used than kept.
+    /// Lets the file grow without reserving disk space, until the database is reopened. This is for
+    /// a full disk from which no dead data can be removed: the remaining space is then better used
+    /// than reserved.
     pub fn grow_sparsely(&self) {
         self.storage.grow_sparsely();
     }
 
-    /// Whether what was written without an error may be lost: the file has to be written again.
+    /// True if data that was written without an error may be lost. The file then has to be
+    /// rewritten.
     pub fn may_have_lost_writes(&self) -> bool {
         self.storage.may_have_lost_writes()
     }
 
-    /// Reads a page again that could not be read; `true` when it can be now, and the database should be opened anew.
+    /// Rereads the pages that could not be read. Returns true if one can be read now; the database
+    /// should then be reopened.
     pub fn retry_unreadable(&self) -> bool {
         self.storage.retry_unreadable()
     }
 
-    /// Whether the medium still holds what was opened; else what is wrong, in words.
+    /// Returns an error text if the medium no longer contains the file that was opened.
     pub fn check_file(&self, medium: &Medium) -> Result<(), String> {
         medium.check_file(self.file, self.storage.expected_len())
     }
 
-    /// The length of the file.
+    /// Length of the file in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.storage.expected_len()
     }
 
-    /// A consistent view of what has been committed. Short-lived: an old one keeps freed pages from being used again.
+    /// Returns a consistent view of the committed data. Snapshots should be short-lived: an old one
+    /// keeps freed pages from being reused.
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
         Ok(Snapshot { transaction: self.database.begin_read()? })
     }
 
-    /// Begins to write; nothing is there for others, or after a crash, before [`Batch::commit`] has returned.
+    /// Begins a write transaction. Its changes become visible to readers, and survive a crash, only
+    /// once [`Batch::commit`] has returned.
     pub fn batch(&self) -> Result<Batch, StoreError> {
         Ok(Batch { transaction: self.database.begin_write()? })
     }
 
-    /// Gives back the space of freed pages; `true` if the file became smaller.
+    /// Releases the space of freed pages. Returns true if the file became smaller.
     pub fn compact(&mut self) -> Result<bool, StoreError> {
         Ok(self.database.compact()?)
     }
 }
 
-/// One write transaction. Dropped without a commit it leaves nothing behind.
+/// One write transaction. Dropping it without a commit discards its changes.
 pub struct Batch {
     transaction: WriteTransaction,
 }
 
 impl Batch {
-    /// Makes all that was written durable: when this returns it is on disk.
+    /// Commits all writes durably: they are on disk when this function returns.
     pub fn commit(self) -> Result<(), StoreError> {
         Ok(self.transaction.commit()?)
     }

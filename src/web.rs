@@ -1,27 +1,35 @@
-//! The dashboard: pages for people, made by the server, on the same commands and reads as the API.
+//! The dashboard: pages rendered by the server, on the same commands and reads as the API.
 //!
-//! A page is shown and used without script; modules in `static` make it live on the same URLs.
+//! Every page works without script. The modules in `static` update pages in place, at the same
+//! URLs.
 //!
-//! # The way of a request
+//! # How a request is processed
 //!
-//! `http` asks `Target::parse` what a path names and calls `page_handler`. Every request to a page walks this one road: `browser_security` (where it came
-//! by, and from which page a form was sent) → `who` (the `Viewer`) → [`Page::scope`] and what it needs
-//! (`page_request`: 404 for what is not the viewer's) → `form_data` → the page's own function → 303, or a page.
+//! `http` calls `DashboardTarget::parse` to find the page that a path names, and then calls
+//! `page_handler`. Every request passes the same steps: `browser_security` (the origin of the
+//! request and, for a form, of the page that sent it) → `viewer` (the `Viewer`) → [`Page::scope`]
+//! and the objects that it requires (`page_request`: 404 for an object that the viewer may not see)
+//! → `form_data` → the function of the page → 303, or a page.
 //!
-//! # How a page is added
+//! # How to add a page
 //!
-//! 1. `route.rs`: its row in the table. The row says its path, what it belongs to, and what its viewer may have to do there.
-//! 2. A file with `show(&Visit) -> Result<Html, Trouble>` for GET, and `post(Visit, Form) -> Result<Done, Trouble>` if it takes forms. `show`
-//!    runs on a thread that may block; `post` submits commands and waits for them.
-//! 3. Its arm in `show` or `post` of `answer.rs`. The compiler asks for it.
-//! 4. Its template in `pages`, which begins with `{% extends "layout.html" %}` and gets a `layout` from `Visit::layout`.
+//! 1. `page_routes.rs`: add a row to the table. The row states the path, the object that the page
+//!    belongs to, and the rights that its viewer needs.
+//! 2. Add a file with `show(&PageRequest) -> Result<PageResponse, PageError>` for GET and, if the
+//!    page takes forms, `post(&PageRequest, &FormData) -> Result<PageResponse, PageError>`. `show`
+//!    runs on a thread that may block. `post` submits commands and waits for them.
+//! 3. `page_handler.rs`: add an arm to `dispatch_get` or `dispatch_post`. The compiler reports a
+//!    missing one.
+//! 4. Add a template in `pages`. It begins with `{% extends "layout.html" %}` and gets its `Layout`
+//!    from `PageRequest::layout`.
 //!
-//! # What always holds
+//! # Invariants
 //!
-//! GET and HEAD change nothing. Pages, and whatever looks at all checks, are made away from the threads of connections (`Site::run_blocking`), but
-//! for short forms that are shown once more; nothing is made under the lock of the state. Access is decided once,
-//! before a row is read. Templates escape everything. URLs come from `page_routes`, times and chance from the engine's handle. Every list is
-//! bounded.
+//! GET and HEAD change nothing. Pages, and all reads that visit every check, run outside the
+//! threads of connections (`DashboardState::run_blocking`); only short forms that are shown again
+//! run there. Nothing is rendered while the lock of the state is held. Access is decided once,
+//! before a row is read. Templates escape all values. URLs come from `page_routes`, time and
+//! randomness from the handle of the engine. Every list is bounded.
 
 mod account;
 mod add_project;
@@ -85,52 +93,53 @@ pub(crate) use page_routes::DashboardTarget;
 pub use page_routes::{Need, Page, Scope};
 pub use proxy_auth::{LogoutUrl, ProxyAuth};
 
-/// Pages that are made at the same time. Whoever pings waits for none of them.
+/// Maximum number of pages rendered at the same time. Pings do not wait for them.
 const MAX_TASKS: usize = 2;
-/// Pages that are made at the same time for those who have not signed in. People who have wait for none of them.
+/// Maximum number of pages rendered at the same time for clients that are not signed in. Signed-in
+/// users do not wait for them.
 const MAX_ANONYMOUS_TASKS: usize = 1;
-/// How long a page waits until others are made.
+/// Maximum time that a page waits for its turn.
 const TASK_QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who sees the pages.
+/// Access to the dashboard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AuthMode {
-    /// Whoever signs in with a password.
+    /// Users sign in with a password.
     Password,
-    /// Everybody on this machine and behind trusted proxies, as an owner.
+    /// Every client on this machine and behind trusted proxies has the rights of an owner.
     None,
 }
 
-/// What the pages are told once, at start.
+/// Settings of the dashboard, fixed at start.
 #[derive(Clone, Debug)]
 pub struct DashboardConfig {
-    /// Who sees them.
+    /// Access to the dashboard.
     pub auth: AuthMode,
-    /// Whether there are any.
+    /// True if the dashboard is served.
     pub is_enabled: bool,
-    /// Days for which a session lasts without a use.
+    /// Days after which an unused session ends.
     pub session_days: u32,
-    /// A proxy that says who asks.
+    /// Proxy that authenticates users.
     pub proxy_auth: Option<ProxyAuth>,
-    /// The zone of times for whoever has chosen none.
+    /// Time zone for users who have chosen none.
     pub default_zone: Timezone,
-    /// The domain for which mail is taken; `None`: none is.
+    /// Domain for which mail is accepted. `None`: no mail is accepted.
     pub mail_domain: Option<Box<str>>,
 }
 
 impl DashboardConfig {
-    /// Pages with sessions of 30 days and times in UTC.
+    /// Settings with sessions of 30 days and times in UTC.
     pub fn new(auth: AuthMode) -> Self {
         Self { auth, is_enabled: true, session_days: 30, proxy_auth: None, default_zone: Timezone::utc(), mail_domain: None }
     }
 
-    /// Whether people sign in with passwords.
+    /// True if users sign in with passwords.
     pub fn uses_passwords(&self) -> bool {
         self.is_enabled && self.auth == AuthMode::Password
     }
 }
 
-/// What pages are made from.
+/// State that pages are rendered from.
 pub(crate) struct DashboardState {
     pub(crate) handle: Handle,
     outgoing: ResponseWriter,
@@ -145,12 +154,12 @@ pub(crate) struct DashboardState {
     second_factor_throttle: SecondFactorThrottle,
     one_time_secrets: OneTimeSecrets,
     live_updates: Arc<live_updates::LiveUpdates>,
-    /// One backup at a time.
+    /// Allows one backup at a time.
     backup_permit: Arc<Semaphore>,
 }
 
 impl DashboardState {
-    /// The pages of this engine; answers go out by `response_body`.
+    /// Creates the dashboard of this engine. Responses are written by `response_body`.
     pub(crate) fn new(
         handle: Handle,
         outgoing: ResponseWriter,
@@ -180,18 +189,19 @@ impl DashboardState {
         })
     }
 
-    /// Does what takes long away from the threads of connections, which answer pings; a few at a time.
+    /// Runs slow work outside the threads of connections, which answer pings. At most `MAX_TASKS`
+    /// run at a time.
     ///
     /// # Errors
-    /// When its turn does not come within ten seconds.
+    /// If its turn does not come within ten seconds.
     async fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, HttpError> {
         self.run_with_permit(&self.task_permits, work).await
     }
 
-    /// Does the same for somebody who has not signed in, in a place of their own.
+    /// Like `run_blocking`, with a separate limit for clients that are not signed in.
     ///
     /// # Errors
-    /// When its turn does not come within ten seconds.
+    /// If its turn does not come within ten seconds.
     async fn run_blocking_anonymous<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, HttpError> {
         self.run_with_permit(&self.anonymous_task_permits, work).await
     }
@@ -206,7 +216,7 @@ impl DashboardState {
         self.outgoing.run_blocking(work).await
     }
 
-    /// Seconds for which a session lasts without a use.
+    /// Seconds after which an unused session ends.
     fn session_idle_secs(&self) -> i64 {
         i64::from(self.config.session_days) * 86_400
     }

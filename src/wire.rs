@@ -1,5 +1,5 @@
-//! What the HTTP door and the pages have in common, so that neither has a second one: requests and their bodies, answers and their faults,
-//! and the URLs that programs use.
+//! HTTP types that the API and the dashboard share: requests and their bodies, replies and errors,
+//! and URLs that programs use.
 
 pub(crate) mod badge_link;
 pub(crate) mod browser_mark;

@@ -1,25 +1,26 @@
-//! Where one answer ends and what its status is; the rest of it is not looked at.
+//! Finds the end and the status of a response. The rest of it is ignored.
 
 use super::Result;
 use super::chunks::ChunkDecoder;
 
-/// An answer on its way in.
+/// Parser of a response.
 #[derive(Default)]
 pub(super) struct ResponseParser {
-    /// What has come of the head, while it is not whole.
+    /// Received part of the head, while it is not complete.
     head: Vec<u8>,
-    /// The status and the body, once the head is whole.
+    /// Status and body, once the head is complete.
     body: Option<(u16, RemainingBody)>,
 }
 
-/// What is still to come of a body.
+/// Remaining part of a body.
 enum RemainingBody {
     Bytes(usize),
     Chunks(ChunkDecoder),
 }
 
 impl ResponseParser {
-    /// Takes bytes as they came; returns the status once the answer is whole. What comes after that belongs to the next answer.
+    /// Parses received bytes; returns the status once the response is complete. Bytes after that
+    /// belong to the next response.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Option<u16>> {
         if let Some((status, mut body)) = self.body.take() {
             let whole = body.take(bytes)?;
@@ -51,7 +52,7 @@ impl ResponseParser {
 }
 
 impl RemainingBody {
-    /// Takes bytes as they came; `true` once it is whole.
+    /// Consumes received bytes; returns `true` once the body is complete.
     fn take(&mut self, bytes: &[u8]) -> Result<bool> {
         match self {
             Self::Bytes(left) => {
@@ -63,7 +64,7 @@ impl RemainingBody {
     }
 }
 
-/// Status and body.
+/// Parses status and body.
 fn parse(head: &[u8]) -> Result<(u16, RemainingBody)> {
     let status = head.get(9..12).and_then(number).ok_or("an answer does not begin with the status line of HTTP/1.1")?;
     let status = u16::try_from(status)?;

@@ -1,20 +1,21 @@
-//! Bodies in chunks (RFC 9112, section 7.1), taken as they come.
+//! Chunked bodies (RFC 9112, section 7.1), decoded as they arrive.
 
 use super::Result;
 
-/// A body on its way in.
+/// Decoder of a body.
 #[derive(Default)]
 pub(super) struct ChunkDecoder {
-    /// Bytes of the chunk that are still to come, and of the line end behind it.
+    /// Bytes left of the chunk and of the line end after it.
     bytes_left: usize,
-    /// What has come of the line that says how long the next chunk is.
+    /// Received part of the line with the length of the next chunk.
     size_line: Vec<u8>,
-    /// The last chunk has come; an empty line ends the body.
+    /// True after the last chunk; an empty line ends the body.
     is_last: bool,
 }
 
 impl ChunkDecoder {
-    /// Takes bytes as they came and hands over what they hold of the body; `true` once it is whole.
+    /// Decodes received bytes and passes the body data on; returns `true` once the body is
+    /// complete.
     pub(super) fn take(&mut self, mut bytes: &[u8], mut data: impl FnMut(&[u8])) -> Result<bool> {
         const LINE_END: usize = 2;
         while let Some((first, rest)) = bytes.split_first() {

@@ -1,4 +1,4 @@
-//! The server that is measured: its URL taken apart, and single requests beside the load.
+//! Measured server: its parsed URL, and single requests beside the load.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::chunks::ChunkDecoder;
 use super::{Request, Result};
 
-/// What a single request may take.
+/// Timeout of a single request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A base URL, resolved.
@@ -21,7 +21,7 @@ pub(crate) struct Endpoint {
     base: Box<str>,
 }
 
-/// The answer to a single request.
+/// Response to a single request.
 pub(crate) struct EndpointReply {
     pub(crate) status: u16,
     head: String,
@@ -29,7 +29,7 @@ pub(crate) struct EndpointReply {
 }
 
 impl EndpointReply {
-    /// The value of a header, if there is one.
+    /// Returns the value of a header, if there is one.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields.find_map(|(own, value)| own.eq_ignore_ascii_case(name).then_some(value))
@@ -52,17 +52,17 @@ impl FromStr for Endpoint {
 }
 
 impl Endpoint {
-    /// Where to connect.
+    /// Returns the address to connect to.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What the `Host` header says.
+    /// Returns the value of the `Host` header.
     pub(super) fn host(&self) -> &str {
         &self.host
     }
 
-    /// The path that all others begin with, without a slash at its end.
+    /// Returns the path prefix, without a trailing slash.
     pub(super) fn base(&self) -> &str {
         &self.base
     }
@@ -91,7 +91,7 @@ impl Endpoint {
         Ok(reply)
     }
 
-    /// The pings that the server says it has logged for the checks of [`Request::ping`].
+    /// Returns the number of pings that the server has logged for the checks of [`Request::ping`].
     pub(crate) fn logged_pings(&self, api_key: &str) -> Result<u64> {
         #[derive(Deserialize)]
         struct List {

@@ -1,25 +1,28 @@
-//! One request as bytes, written once; what differs from one to the next are the digits of a number, changed in place.
+//! A request as bytes, written once. Only the digits of a number differ between requests, and are
+//! changed in place.
 
 use super::Endpoint;
 
-/// Stands in a path or body for the number of the check.
+/// Placeholder in a path or body for the number of the check.
 const NUMBER_PLACEHOLDER: &str = "{n}";
 /// Digits of the number.
 const NUMBER_DIGITS: usize = 7;
 
-/// A request that is sent again and again, each time with another number of `0..count` in it.
+/// A request that is sent repeatedly, each time with another number of `0..count` in it.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(super) bytes: Vec<u8>,
-    /// Where the number stands.
+    /// Offsets of the number.
     number_offsets: Vec<usize>,
     count: u64,
-    /// From one number to the next; without a common divisor with `count`, so that every number has its turn in every round.
+    /// Step from one number to the next. It is coprime to `count`, so that every number is used
+    /// once in every round.
     step: u64,
 }
 
 impl Request {
-    /// A request of this method to a path under the endpoint's. Each `{n}` in path and body becomes a number below `count`.
+    /// Creates a request of this method to a path below the endpoint's. Each `{n}` in path and body
+    /// is replaced by a number below `count`.
     pub(crate) fn new(endpoint: &Endpoint, method: &str, path: &str, headers: &[(&str, &str)], body: &str, count: u64) -> Self {
         let length = body.len() + body.matches(NUMBER_PLACEHOLDER).count() * (NUMBER_DIGITS - NUMBER_PLACEHOLDER.len());
         let mut text = format!("{method} {}{path} HTTP/1.1\r\nHost: {}\r\n", endpoint.base(), endpoint.host());
@@ -38,13 +41,14 @@ impl Request {
         Self { bytes, number_offsets: places, count: count.max(1), step: coprime_step(count.max(1)) }
     }
 
-    /// A ping of 64 bytes to one of `checks` checks by its slug, `load-0000000` and so on; with `create` those that are missing are made.
+    /// Creates a ping of 64 bytes to one of `checks` checks by its slug, `load-0000000` and so on;
+    /// `create` creates missing ones.
     pub(crate) fn ping(endpoint: &Endpoint, ping_key: &str, checks: u64, create: bool) -> Self {
         let query = if create { "?create=1" } else { "" };
         Self::new(endpoint, "POST", &format!("/ping/{ping_key}/load-{NUMBER_PLACEHOLDER}{query}"), &[], &"x".repeat(64), checks)
     }
 
-    /// Puts the number of the request at this position of the run into its bytes.
+    /// Writes the number of the request at this position of the run into its bytes.
     pub(super) fn number(&self, bytes: &mut [u8], position: u64) {
         let number = (position % self.count) * self.step % self.count;
         for place in &self.number_offsets {
@@ -57,7 +61,7 @@ impl Request {
     }
 }
 
-/// Far enough from one number to the next that neighbours in time are not neighbours in the database.
+/// Returns a step that is large enough that neighbours in time are not neighbours in the database.
 fn coprime_step(count: u64) -> u64 {
     let divisor = |mut a: u64, mut b: u64| {
         while b > 0 {

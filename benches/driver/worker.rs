@@ -12,11 +12,11 @@ use rustix::event::{Timespec, epoll};
 use super::answer::ResponseParser;
 use super::{LoadPlan, LoadResult, Result, StopCondition};
 
-/// How long answers are waited for when nothing more is sent.
+/// Time for which responses are awaited after the last request.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait for a connection.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest sleep, so that the end of the run is not overslept.
+/// Maximum sleep, so that the end of the run is noticed in time.
 const MAX_SLEEP: Duration = Duration::from_millis(100);
 /// Bytes read at once.
 const READ_BUFFER_BYTES: usize = 256 << 10;
@@ -26,13 +26,13 @@ pub(super) struct Worker<'a> {
     schedule: SendSchedule,
     epoll: OwnedFd,
     connections: Vec<LoadConnection>,
-    /// Connections without a request under way.
+    /// Connections without a request in flight.
     idle: Vec<usize>,
     in_flight: usize,
     read_buffer: Vec<u8>,
     last_answer: Instant,
     run: LoadResult,
-    /// Answers that `answered` does not count yet.
+    /// Responses that are not added to `answered` yet.
     uncounted_answers: u64,
     answered: &'a AtomicU64,
 }
@@ -40,18 +40,19 @@ pub(super) struct Worker<'a> {
 struct LoadConnection {
     stream: TcpStream,
     request: Vec<u8>,
-    /// What of the request has not been taken by the socket.
+    /// Bytes of the request that the socket has not accepted.
     unsent: usize,
     parser: ResponseParser,
-    /// When the request under way was to be sent.
+    /// Time at which the request in flight was due.
     scheduled: Option<Instant>,
 }
 
-/// Which requests this thread sends, and when.
+/// Requests of this thread, and their times.
 struct SendSchedule {
-    /// When the run began.
+    /// Start of the run.
     start: Instant,
-    /// The position of the next request in the whole run; those between belong to the other threads.
+    /// Position of the next request in the whole run; the positions between belong to the other
+    /// threads.
     next_position: u64,
     threads: u64,
     rate: Option<u32>,
@@ -59,7 +60,7 @@ struct SendSchedule {
 }
 
 impl SendSchedule {
-    /// Requests from then on are measured.
+    /// Returns the time from which requests are measured.
     fn measured_from(&self) -> Instant {
         match self.until {
             StopCondition::Count(_) => self.start,
@@ -67,7 +68,8 @@ impl SendSchedule {
         }
     }
 
-    /// When the next request is to be sent; a run without a rate sends at once. `None`: there is none.
+    /// Returns the time at which the next request is due; a run without a rate sends at once.
+    /// `None` if there is none.
     fn next_due(&self, now: Instant) -> Option<Instant> {
         let due = match self.rate {
             Some(rate) => self.start + Duration::from_secs_f64(self.next_position as f64 / f64::from(rate)),
@@ -80,7 +82,7 @@ impl SendSchedule {
         more.then_some(due)
     }
 
-    /// Requests that were to be sent by now, and were not, in a run whose time is up.
+    /// Returns the number of requests that were due and not sent, in a run whose time is up.
     fn missed_requests(&self) -> u64 {
         match (self.rate, self.until) {
             (Some(rate), StopCondition::Time { warm_up, measured }) => {
@@ -93,7 +95,7 @@ impl SendSchedule {
 }
 
 impl<'a> Worker<'a> {
-    /// The thread `nth` of `threads`, with its share of the connections.
+    /// Creates the thread `nth` of `threads`, with its share of the connections.
     pub(super) fn connect(plan: &'a LoadPlan<'a>, (nth, threads): (usize, usize), answered: &'a AtomicU64) -> Result<Self> {
         let start = Instant::now();
         let mut worker = Self {
@@ -118,7 +120,7 @@ impl<'a> Worker<'a> {
         Ok(worker)
     }
 
-    /// A new connection, in the place of the one that was there.
+    /// Opens a new connection in place of an old one.
     fn open_stream(&self, at: usize) -> Result<TcpStream> {
         let stream = TcpStream::connect_timeout(&self.plan.endpoint.address(), CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;
@@ -128,7 +130,7 @@ impl<'a> Worker<'a> {
         Ok(stream)
     }
 
-    /// Sends what is due and takes what comes, until everything is sent and answered.
+    /// Sends due requests and receives responses, until all requests are sent and answered.
     pub(super) fn run(mut self, start: Instant) -> Result<LoadResult> {
         self.schedule.start = start;
         let mut events = Vec::with_capacity(1024);
@@ -142,7 +144,7 @@ impl<'a> Worker<'a> {
                     break;
                 }
             }
-            // Without an idle connection the next request waits for an answer, not for its time.
+            // Without an idle connection the next request waits for a response, not for its time.
             let nap = next.filter(|_| !self.idle.is_empty()).map_or(MAX_SLEEP, |next| next.saturating_duration_since(now).min(MAX_SLEEP));
             let nap = Timespec { tv_sec: 0, tv_nsec: nap.subsec_nanos().into() };
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&nap)) {
@@ -163,7 +165,7 @@ impl<'a> Worker<'a> {
         Ok(self.run)
     }
 
-    /// Sends requests while they are due and there are connections for them; returns when the next one is to be sent.
+    /// Sends due requests while there are idle connections; returns the time of the next one.
     fn send_due(&mut self, now: Instant) -> Result<Option<Instant>> {
         while let Some(due) = self.schedule.next_due(now) {
             if due > now {
@@ -185,7 +187,7 @@ impl<'a> Worker<'a> {
         if connection.flush() { Ok(()) } else { self.reconnect(at) }
     }
 
-    /// Something can be read from or written to a connection.
+    /// Handles a connection that is ready to be read or written.
     fn on_ready(&mut self, at: usize) -> Result<()> {
         let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
         if !connection.flush() {
@@ -208,7 +210,8 @@ impl<'a> Worker<'a> {
                 self.run.latency.saturating_record(u64::try_from((now - scheduled).as_micros())?);
             }
             self.last_answer = now;
-            // The answer is whole and no other was asked for: there is nothing left to read.
+            // The response is complete and no other request is in flight: there is nothing left to
+            // read.
             return match self.schedule.next_due(now) {
                 Some(due) if due <= now => self.send(at, due),
                 _ => {
@@ -219,7 +222,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The server has closed a connection: it is opened again, unless nobody listens any more.
+    /// Reopens a connection that the server has closed, unless the server is gone.
     fn reconnect(&mut self, at: usize) -> Result<()> {
         let stream = self.open_stream(at);
         let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
@@ -235,7 +238,7 @@ impl<'a> Worker<'a> {
                     self.idle.push(at);
                 }
             }
-            // The run ends here; what is still under way on other connections is waited for.
+            // The run ends here; requests in flight on other connections are awaited.
             Err(_) => self.schedule.until = StopCondition::Count(0),
         }
         Ok(())
@@ -243,7 +246,7 @@ impl<'a> Worker<'a> {
 }
 
 impl LoadConnection {
-    /// Hands the socket what is left of the request; false when it takes nothing any more.
+    /// Writes the rest of the request to the socket; returns false if the socket is full.
     fn flush(&mut self) -> bool {
         while self.unsent > 0 {
             let rest = self.request.get(self.request.len() - self.unsent..).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! How long it takes from a failure, or from a deadline, to the first byte of the alert at a receiver, and what many at once do.
+//! Time from a failure, or from a deadline, to the first byte of the alert at a receiver, and the
+//! effect of many at once.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,35 +12,35 @@ use super::{TableRow, thousands};
 use crate::driver::{LoadPlan, LoadResult, Request, Result, StopCondition};
 use crate::server_process::MeasuredServer;
 
-/// From a ping to the deadline, with the shortest period and the shortest grace time.
+/// Time from a ping to the deadline, with the shortest period and the shortest grace time.
 const TO_DEADLINE: Duration = Duration::from_secs(60 + 60);
 const CHECK: &str = r#"{"name": "due-{n}", "slug": "due-{n}", "timeout": 60, "grace": 60}"#;
-/// Failures, and deadlines, one at a time.
+/// Number of failures, and of deadlines, one at a time.
 const SINGLE_ALERTS: u64 = 500;
-/// How far apart the pings are of the checks that come due.
+/// Interval between the pings of the checks that become due.
 const ALERT_INTERVAL: Duration = Duration::from_millis(20);
-/// Pings of others meanwhile: of so many checks, so many a second.
+/// Number of other checks that are pinged meanwhile, and their pings a second.
 const PINGED_CHECKS: u64 = 10_000;
 const PINGS_PER_SECOND: u32 = 2000;
 const MEASURED: Duration = Duration::from_secs(3);
-/// When it is too late.
+/// Time after which a missing alert is an error.
 const ALERT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// When the first byte of the alert about each check came.
+/// Arrival of the first byte of the alert about each check.
 #[derive(Clone, Default)]
 pub(super) struct AlertReceiver(Arc<Mutex<HashMap<String, Instant>>>);
 
-/// What ten thousand failures at once came to.
+/// Result of ten thousand failures at once.
 struct AlertBurst {
     count: u64,
-    /// Until the last alert had come.
+    /// Time until the last alert arrived.
     until_last: Duration,
-    /// Pings of others before and meanwhile.
+    /// Other pings before and meanwhile.
     pings_before: LoadResult,
     pings_meanwhile: LoadResult,
 }
 
-/// The delays, and what pings notice of ten thousand alerts.
+/// Measures the delays, and the effect of ten thousand alerts on pings.
 pub(super) fn alerts(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let subject = setup.start_filled_server(setup.scaled(PINGED_CHECKS), 1)?;
     let came = AlertReceiver::default();
@@ -80,7 +81,7 @@ fn single_alert_delays(setup: &BenchSetup, subject: &MeasuredServer, came: &Aler
     Ok(delays)
 }
 
-/// Lets one check after the other come due; in the smoke test they are not waited for.
+/// Lets one check after the other become due; the smoke test does not wait for them.
 fn deadline_delays(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceiver) -> Result<Vec<Duration>> {
     let (count, endpoint) = (setup.scaled(SINGLE_ALERTS), &subject.endpoint);
     let create = &Request::new(endpoint, "POST", "/api/v3/checks/", &[("X-Api-Key", &subject.api_key)], CHECK, count);
@@ -89,7 +90,7 @@ fn deadline_delays(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertRec
     let mut pinged = Vec::new();
     for number in 0..count {
         std::thread::sleep(ALERT_INTERVAL);
-        // The server's moment lies between this and the answer.
+        // The time on the server is between this and the response.
         let begun = Instant::now();
         let name = format!("due-{number:07}");
         ping(subject, &name)?;
@@ -107,7 +108,7 @@ fn deadline_delays(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertRec
     Ok(delays)
 }
 
-/// Lets many fail as fast as they can be told.
+/// Fails many checks as fast as possible.
 fn alert_burst(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceiver) -> Result<AlertBurst> {
     let (count, endpoint) = (setup.scaled(10_000), &subject.endpoint);
     let others = |warm_up| {
@@ -135,7 +136,7 @@ fn alert_burst(setup: &BenchSetup, subject: &MeasuredServer, came: &AlertReceive
     })
 }
 
-/// Pings by slug; `rest` is what follows the key.
+/// Pings by slug; `rest` follows the key.
 fn ping(subject: &MeasuredServer, rest: &str) -> Result<()> {
     let path = format!("/ping/{}/{rest}", subject.ping_key);
     let answer = subject.endpoint.call("POST", &path, &[], "")?;
@@ -147,7 +148,7 @@ impl AlertReceiver {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the alert about a check came.
+    /// Returns the arrival of the alert about a check.
     fn arrival(&self, name: &str) -> Result<Instant> {
         let begun = Instant::now();
         while begun.elapsed() < ALERT_TIMEOUT {
@@ -159,7 +160,7 @@ impl AlertReceiver {
         Err(format!("no alert about {name} came").into())
     }
 
-    /// Makes a channel that is told here of every check.
+    /// Creates a channel that sends alerts about every check to this receiver.
     pub(super) fn create_channel(&self, subject: &MeasuredServer) -> Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let url = format!("down-url=http://{}/", listener.local_addr()?);
@@ -168,19 +169,19 @@ impl AlertReceiver {
         subject.run(&[&words[..], &["--set", &url, "--set", "body=$NAME"]].concat()).map(drop)
     }
 
-    /// Takes every alert that comes here.
+    /// Accepts every alert on this listener.
     pub(super) fn listen(&self, listener: TcpListener) {
         let came = self.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let came = came.clone();
-                // It ends with its connection.
+                // The thread ends with its connection.
                 std::thread::spawn(move || drop(came.receive(stream)));
             }
         });
     }
 
-    /// How many different ones have come.
+    /// Returns the number of checks with an alert.
     pub(super) fn count(&self) -> usize {
         self.locked().len()
     }

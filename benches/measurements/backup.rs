@@ -1,4 +1,4 @@
-//! What pings notice of a backup that is made meanwhile.
+//! Effect of a backup on pings.
 
 use super::sampler::wait_for_command;
 use super::setup::{BenchSetup, TimedLoad};
@@ -8,10 +8,11 @@ use crate::server_process::MeasuredServer;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Pings a second that come in.
+/// Incoming pings a second.
 const PINGS_PER_SECOND: u32 = 20_000;
 
-/// A backup of 1,100,000 pings while 20,000 pings a second come in, one backup after the other, against the same pings without.
+/// Measures backups of 1,100,000 pings, one after the other, during 20,000 pings a second, against
+/// the same pings without backups.
 pub(super) fn backup(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
     let subject = setup.start_server()?;
@@ -54,7 +55,8 @@ fn p99(run: &LoadResult) -> f64 {
     run.latency.value_at_quantile(0.99) as f64
 }
 
-/// Makes one backup after the other until the pings end; the seconds that each took, also the last one.
+/// Creates one backup after the other until the pings end; returns the seconds of each, including
+/// the last one.
 fn backups(subject: &MeasuredServer, ends: &AtomicBool) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     while !ends.load(Ordering::Relaxed) {

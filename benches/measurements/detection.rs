@@ -1,4 +1,5 @@
-//! How late checks go down that are all due in the same second, and what pings notice of it; without channels and with one for each check.
+//! Delay of checks that are all due in the same second, and the effect on pings; without channels
+//! and with one for each check.
 
 use std::time::{Duration, Instant};
 
@@ -12,46 +13,46 @@ use super::{TableRow, thousands};
 use crate::driver::{BenchError, LoadPlan, LoadResult, Request, Result, StopCondition};
 use crate::server_process::MeasuredServer;
 
-/// From a ping to the deadline, with the shortest period and the shortest grace time.
+/// Time from a ping to the deadline, with the shortest period and the shortest grace time.
 const TO_DEADLINE: SignedDuration = SignedDuration::from_secs(60 + 60);
 const CHECK: &str = r#"{"name": "due-{n}", "slug": "due-{n}", "timeout": 60, "grace": 60}"#;
-/// One check of so many is watched.
+/// One in this number of checks is watched.
 const WATCH_EVERY: usize = 100;
-/// How often they are looked at.
+/// Interval at which they are read.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// When it is too late.
+/// Time after which a missing flip is an error.
 const DETECTION_TIMEOUT: Duration = Duration::from_secs(60);
-/// Checks that are pinged meanwhile, and how often a second.
+/// Number of checks that are pinged meanwhile, and their pings a second.
 const PINGED_CHECKS: u64 = 1000;
 const PINGS_PER_SECOND: u32 = 2000;
-/// How long those pings are measured: from the first deadline on, and long before it.
+/// Time for which those pings are measured: from the first deadline on, and long before it.
 const MEASURED: Duration = Duration::from_secs(2);
 const QUIET_PERIOD: Duration = Duration::from_secs(10);
 
-/// A check that comes due.
+/// A check that becomes due.
 #[derive(Deserialize)]
 struct DueCheck {
     slug: String,
     uuid: String,
     status: String,
-    /// Of a check that is stored as down, none.
+    /// `None` for a check that is stored as down.
     next_ping: Option<String>,
 }
 
-/// A check that is watched, and its deadline.
+/// A watched check, and its deadline.
 struct WatchedCheck {
     uuid: String,
     deadline: Timestamp,
 }
 
-/// The delay from each deadline to the moment at which the flip can be read.
+/// Measures the delay from each deadline to the time at which the flip can be read.
 pub(super) fn detection(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let mut lines = measured(setup, false)?;
     lines.extend(measured(setup, true)?);
     Ok(lines)
 }
 
-/// The same, where a webhook is told of every check or where nobody is.
+/// Measures the delay with a webhook for every check, or without channels.
 fn measured(setup: &BenchSetup, is_told: bool) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
     let subject = setup.start_filled_server(PINGED_CHECKS, 1)?;
@@ -87,7 +88,7 @@ fn measured(setup: &BenchSetup, is_told: bool) -> Result<Vec<TableRow>> {
     ])
 }
 
-/// Makes the checks and pings them all at once.
+/// Creates the checks and pings them all at once.
 fn make_due(setup: &BenchSetup, subject: &MeasuredServer, checks: u64) -> Result<()> {
     let endpoint = &subject.endpoint;
     let create = Request::new(endpoint, "POST", "/api/v3/checks/", &[("X-Api-Key", &subject.api_key)], CHECK, checks);
@@ -99,7 +100,7 @@ fn make_due(setup: &BenchSetup, subject: &MeasuredServer, checks: u64) -> Result
     Ok(())
 }
 
-/// The checks that come due.
+/// Returns the checks that become due.
 fn due_checks(subject: &MeasuredServer) -> Result<Vec<DueCheck>> {
     #[derive(Deserialize)]
     struct List {
@@ -110,7 +111,7 @@ fn due_checks(subject: &MeasuredServer) -> Result<Vec<DueCheck>> {
     Ok(checks)
 }
 
-/// Some of them, with the deadline that follows from the exact moment of their one ping.
+/// Picks some of them, with the deadline that follows from the exact time of their one ping.
 fn pick_watched(subject: &MeasuredServer) -> Result<Vec<WatchedCheck>> {
     #[derive(Deserialize)]
     struct Log {
@@ -129,7 +130,7 @@ fn pick_watched(subject: &MeasuredServer) -> Result<Vec<WatchedCheck>> {
     some.collect()
 }
 
-/// What the API answers to a GET.
+/// Returns the response of the API to a GET.
 fn get<T: DeserializeOwned>(subject: &MeasuredServer, path: &str) -> Result<T> {
     let answer = subject.endpoint.call("GET", path, &[("X-Api-Key", &subject.api_key)], "")?;
     if answer.status != 200 {
@@ -138,7 +139,7 @@ fn get<T: DeserializeOwned>(subject: &MeasuredServer, path: &str) -> Result<T> {
     Ok(serde_json::from_slice(&answer.body)?)
 }
 
-/// Pings to other checks at a fixed rate.
+/// Pings other checks at a fixed rate.
 fn pings(setup: &BenchSetup, subject: &MeasuredServer, warm_up: Duration, measured: Duration) -> Result<LoadResult> {
     let request = &Request::ping(&subject.endpoint, &subject.ping_key, PINGED_CHECKS, false);
     let until = StopCondition::Time { warm_up, measured };
@@ -146,7 +147,7 @@ fn pings(setup: &BenchSetup, subject: &MeasuredServer, warm_up: Duration, measur
     setup.send(&LoadPlan { endpoint: &subject.endpoint, request, connections: 16, threads: 1, rate: Some(PINGS_PER_SECOND), until })
 }
 
-/// Waits, then looks at these checks until each has its flip; the longest delay of one.
+/// Waits, then reads these checks until each has its flip; returns the longest delay.
 fn longest_delay(subject: &MeasuredServer, mut watched: Vec<&WatchedCheck>, wait: Duration) -> Result<SignedDuration> {
     std::thread::sleep(wait);
     let begun = Instant::now();

@@ -1,16 +1,16 @@
-//! What pings cost the disk.
+//! Disk usage of pings.
 //!
-//! How many pings share a commit is told by the number of fdatasync calls:
-//! `strace -f --seccomp-bpf -c -e trace=fdatasync overdue serve ...`.
+//! The number of fdatasync calls shows how many pings share a commit: `strace -f --seccomp-bpf -c
+//! -e trace=fdatasync overdue serve ...`.
 
 use super::setup::{BenchSetup, TimedLoad};
 use super::{TableRow, median, megabytes, thousands};
 use crate::driver::{Request, Result};
 
-/// Bytes written for each ping at peak, while the logs are full and are swept.
+/// Measures the bytes written for each ping at peak, while the logs are full and are swept.
 pub(super) fn writes(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
-    // The sweep begins when the log holds about twice what is kept.
+    // The sweep begins when the log holds about twice the limit.
     let subject = setup.start_filled_server(checks, 250)?;
     let mut lines = Vec::new();
     for connections in [64, 256] {
@@ -29,7 +29,7 @@ pub(super) fn writes(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     Ok(lines)
 }
 
-/// Size of the file while each of 10,000 full logs is replaced again and again.
+/// Measures the size of the file while each of 10,000 full logs is replaced repeatedly.
 pub(super) fn turnovers(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
     let subject = setup.start_filled_server(checks, 100)?;

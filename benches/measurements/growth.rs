@@ -1,4 +1,4 @@
-//! How memory, disk and start grow with the number of checks.
+//! Growth of memory, disk and start time with the number of checks.
 
 use std::fs;
 use std::path::Path;
@@ -9,9 +9,9 @@ use crate::driver::Result;
 
 mod plot;
 
-/// Where the plot of a whole run belongs.
+/// Path of the plot of a whole run.
 const PLOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/growth.svg");
-/// Where the smoke test may leave one.
+/// Path of the plot of the smoke test.
 const SMOKE_PLOT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/growth.svg");
 
 /// Fills, measures, stops and starts a server at each size.

@@ -1,4 +1,4 @@
-//! What an import costs, and what pings notice of it.
+//! Cost of an import, and its effect on pings.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -17,14 +17,14 @@ use crate::server_process::MeasuredServer;
 
 /// Pings of each check in the source.
 const PINGS_PER_CHECK: u64 = 100;
-/// What each of them carried, in base64: 300 bytes.
+/// Length of the body of each ping in base64: 300 bytes.
 const BODY_LEN: usize = 400;
-/// Pings a second that other checks get meanwhile.
+/// Pings a second to other checks meanwhile.
 const PINGS_PER_SECOND: u32 = 500;
-/// When everything in the source happened.
+/// Timestamp of everything in the source.
 const IMPORT_TIME: &str = "2026-01-01T12:00:00.123Z";
 
-/// A `dumpdata` of 1,000 checks, and one of 10,000, brought into a server that takes pings.
+/// Imports a `dumpdata` of 1,000 checks, and one of 10,000, into a server under load.
 pub(super) fn imports(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let mut lines = Vec::new();
     for (checks, wanted) in [(1_000, "10 s"), (10_000, "60 s; 60 MB; p99 at most 10 ms")] {
@@ -76,14 +76,14 @@ fn import(setup: &BenchSetup, checks: u64, wanted: &'static str) -> Result<Vec<T
     ])
 }
 
-/// Imports a file; the seconds that it took, and the most memory of the command.
+/// Imports a file; returns the seconds that it took, and the peak memory of the command.
 fn run_import(subject: &MeasuredServer, path: &Path) -> Result<(f64, f64)> {
     let mut import = Command::new(&subject.binary);
     import.args(["import", "healthchecks", "--trial"]).arg(path).arg("--data").arg(subject.directory.path());
     wait_for_command(import.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?, "import")
 }
 
-/// Writes what `manage.py dumpdata` would, the log in the order in which pings arrived.
+/// Writes the output of `manage.py dumpdata`, with the log in the order in which pings arrived.
 fn write_source(path: &Path, checks: u64) -> Result<()> {
     let mut out = BufWriter::new(File::create(path)?);
     let mut before = '[';
@@ -122,6 +122,7 @@ fn write_source(path: &Path, checks: u64) -> Result<()> {
         }
     }
     out.write_all(b"]\n")?;
-    // Otherwise the system writes half a gigabyte to the disk while pings are measured that wait for the same disk.
+    // Otherwise the system writes half a gigabyte to the disk while pings are measured that wait
+    // for the same disk.
     Ok(out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
 }

@@ -1,4 +1,4 @@
-//! How often the list of checks can be read.
+//! Rate at which the list of checks can be read.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::baseline::BaselineServer;
 use crate::driver::{self, LoadPlan, LoadResult, Request, Result, StopCondition};
 use crate::server_process::MeasuredServer;
 
-/// As many as the figures of other servers were taken with.
+/// The same number as in the measurements of other servers.
 const CONNECTIONS: usize = 16;
-/// Pings a second beside the reading, so that no list is like the one before.
+/// Pings a second beside the reading, so that every list differs from the one before.
 const PINGS_PER_SECOND: u32 = 100;
 const PATH: &str = "/api/v3/checks/";
 
-/// The list of 1,000 checks against the same requests to a server that does nothing.
+/// Measures the list of 1,000 checks against the same requests to a server that does nothing.
 pub(super) fn lists(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(1000);
     let (subject, bare) = (setup.start_filled_server(checks, 1)?, BaselineServer::start()?);
@@ -39,7 +39,7 @@ pub(super) fn lists(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     ])
 }
 
-/// What came of the load in each round while checks change.
+/// Returns the results of the load in each round while checks change.
 fn while_pinged(setup: &BenchSetup, subject: &MeasuredServer, checks: u64, load: &TimedLoad<'_>) -> Result<Vec<LoadResult>> {
     let endpoint = &subject.endpoint;
     let request = &Request::ping(endpoint, &subject.ping_key, checks, false);

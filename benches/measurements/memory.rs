@@ -1,11 +1,12 @@
-//! What a server keeps in memory.
+//! Memory usage of a server.
 
 use super::setup::BenchSetup;
 use super::{TableRow, median, megabytes, thousands};
 use crate::driver::Result;
 use crate::server_process::MeasuredServer;
 
-/// Resident memory: idle, with full logs, with many checks; the last two also after a restart.
+/// Measures resident memory: idle, with full logs, with many checks; the last two also after a
+/// restart.
 pub(super) fn memory(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let idle = (0..setup.rounds).map(|_| setup.start_filled_server(0, 0)?.resident_bytes()).collect::<Result<Vec<_>>>()?;
     let mut lines = vec![TableRow::new("resident memory: idle", "12 MB", megabytes(median(idle)))];

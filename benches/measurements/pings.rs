@@ -1,4 +1,4 @@
-//! Pings a second, and how long one takes.
+//! Rate and latency of pings.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn ping_load<'a>(name: &'a str, subject: &'a MeasuredServer, checks: u64, connec
     TimedLoad { name, endpoint: &subject.endpoint, request, connections, rate: None }
 }
 
-/// Durable pings against the same requests to a server that does nothing.
+/// Measures durable pings against the same requests to a server that does nothing.
 pub(super) fn against_baseline(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
     let (subject, bare) = (setup.start_filled_server(checks, 1)?, BaselineServer::start()?);
@@ -43,7 +43,7 @@ pub(super) fn against_baseline(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     ])
 }
 
-/// Pings with 100,000 checks against pings with 100.
+/// Measures pings with 100,000 checks against pings with 100.
 pub(super) fn many_against_few(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let (few, many) = (100, setup.scaled(100_000));
     let (with_few, with_many) = (setup.start_filled_server(few, 1)?, setup.start_filled_server(many, 1)?);
@@ -53,7 +53,7 @@ pub(super) fn many_against_few(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     Ok(vec![TableRow::new(what, "at least 0.80", ratio(&many_runs, &few_runs, 2))])
 }
 
-/// The slowest hundredth at half the peak rate, open loop.
+/// Measures the 99th percentile at half the peak rate, open loop.
 pub(super) fn latency(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(10_000);
     let subject = setup.start_filled_server(checks, 1)?;

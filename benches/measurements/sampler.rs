@@ -1,4 +1,4 @@
-//! What the system says about a server's process and files, and how its life ends and begins again.
+//! Figures of the system about a server's process and files; restarts of the server.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -10,35 +10,36 @@ use super::median;
 use crate::driver::Result;
 use crate::server_process::{MeasuredServer, serve, wait_until_ready};
 
-/// In so many parts of a second the system shows processor time, whatever it counts in itself (USER_HZ).
+/// Clock ticks in a second, in which the system reports processor time (USER_HZ).
 const CLOCK_TICKS_PER_SECOND: f64 = 100.0;
 
 impl MeasuredServer {
-    /// Bytes of memory that it holds.
+    /// Returns the bytes of its resident memory.
     pub(super) fn resident_bytes(&self) -> Result<f64> {
         Ok(number_after(&fs::read_to_string(format!("/proc/{}/status", self.child.id()))?, "VmRSS:")? * 1024.0)
     }
 
-    /// Processor time that it has used, in seconds.
+    /// Returns the processor time that it has used, in seconds.
     pub(super) fn cpu_seconds(&self) -> Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // What stands before is the program's name in parentheses, which may hold anything.
+        // The text before is the program's name in parentheses, which may contain anything.
         let fields = stat.rsplit(") ").next().unwrap_or_default();
         let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>).sum::<std::result::Result<f64, _>>()?;
         Ok(ticks / CLOCK_TICKS_PER_SECOND)
     }
 
-    /// Bytes that it has caused to be written to disk, in whole pages, since it started.
+    /// Returns the bytes that it has caused to be written to disk, in whole pages, since it
+    /// started.
     pub(super) fn written_bytes(&self) -> Result<f64> {
         number_after(&fs::read_to_string(format!("/proc/{}/io", self.child.id()))?, "write_bytes:")
     }
 
-    /// Bytes of its database file.
+    /// Returns the bytes of its database file.
     pub(super) fn database_bytes(&self) -> Result<f64> {
         Ok(fs::metadata(self.directory.path().join("overdue.redb"))?.len() as f64)
     }
 
-    /// Starts it again once it has ended; how long it took until a ping was answered.
+    /// Starts it again once it has ended; returns the time until a ping was answered.
     pub(super) fn restart(&mut self) -> Result<Duration> {
         let start = Instant::now();
         self.child = serve(&self.binary, self.directory.path(), &self.endpoint)?;
@@ -47,14 +48,14 @@ impl MeasuredServer {
     }
 }
 
-/// How often a command that goes on is looked at.
+/// Interval at which a running command is examined.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Waits until a command has ended well; its seconds, and the most memory that it held.
+/// Waits until a command has ended successfully; returns its seconds, and its peak memory.
 pub(super) fn wait_for_command(mut command: Child, name: &str) -> Result<(f64, f64)> {
     let (begun, status_file, mut most) = (Instant::now(), format!("/proc/{}/status", command.id()), 0.0);
     let status: ExitStatus = loop {
-        // Of one that has ended it says nothing.
+        // The file has no value for an ended process.
         most = fs::read_to_string(&status_file).ok().and_then(|text| number_after(&text, "VmHWM:").ok()).map_or(most, |kib| kib * 1024.0);
         match command.try_wait()? {
             Some(status) => break status,
@@ -64,13 +65,13 @@ pub(super) fn wait_for_command(mut command: Child, name: &str) -> Result<(f64, f
     if status.success() { Ok((begun.elapsed().as_secs_f64(), most)) } else { Err(format!("`overdue {name}` ended with {status}").into()) }
 }
 
-/// The number after a label.
+/// Returns the number after a label.
 fn number_after(text: &str, label: &str) -> Result<f64> {
     let rest = text.split(label).nth(1).ok_or_else(|| format!("/proc does not say {}", label.trim()))?;
     Ok(rest.split_whitespace().next().unwrap_or_default().parse()?)
 }
 
-/// The median time in which this disk makes a changed page durable.
+/// Returns the median time in which this disk makes a changed page durable.
 pub(super) fn median_fdatasync(directory: &Path) -> Result<Duration> {
     const PAGE: [u8; 4096] = [b'x'; 4096];
     const PAGES: u64 = 256;

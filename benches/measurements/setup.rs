@@ -1,4 +1,5 @@
-//! What all rows share: how long and how often is measured, servers filled with checks, and loads that take turns.
+//! Common parts of all rows: durations and rounds, servers filled with checks, and alternating
+//! loads.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,32 +10,32 @@ use super::{median, thousands};
 use crate::driver::{self, Endpoint, LoadPlan, LoadResult, Request, Result, StopCondition};
 use crate::server_process::MeasuredServer;
 
-/// Connections that fill a server: many, so that many pings share a commit.
+/// Number of connections that fill a server: many, so that many pings share a commit.
 const FILL_CONNECTIONS: usize = 256;
-/// By how much the smoke test is smaller.
+/// Factor by which the smoke test is smaller.
 const SMOKE_TEST_DIVISOR: u64 = 100;
 
-/// How to measure.
+/// Options of the measurements.
 pub(crate) struct BenchSetup {
-    /// How often each load has its turn.
+    /// Number of rounds of each load.
     pub(crate) rounds: usize,
-    /// How long a turn is measured.
+    /// Measured time of a round.
     pub(crate) measured: Duration,
-    /// How long it lasts before that.
+    /// Warm-up time before that.
     pub(crate) warm_up: Duration,
-    /// Where databases lie.
+    /// Directory of databases.
     pub(crate) directory: Option<PathBuf>,
-    /// The binary, if it is not to be built.
+    /// Binary, unless it is built.
     pub(crate) server: Option<PathBuf>,
-    /// How often full logs turn over.
+    /// Number of times that full logs turn over.
     pub(crate) turnovers: u64,
-    /// Only to see whether it works.
+    /// True for a smoke test.
     pub(crate) smoke: bool,
-    /// What is going on.
+    /// Progress bar.
     pub(crate) bar: ProgressBar,
 }
 
-/// A load that has its turn in every round.
+/// A load that runs once in every round.
 pub(super) struct TimedLoad<'a> {
     pub(super) name: &'a str,
     pub(super) endpoint: &'a Endpoint,
@@ -44,30 +45,30 @@ pub(super) struct TimedLoad<'a> {
 }
 
 impl BenchSetup {
-    /// A bar on the terminal, if there is one.
+    /// Returns a bar on the terminal, if there is one.
     pub(crate) fn progress_bar() -> Result<ProgressBar> {
         let style = ProgressStyle::with_template("{prefix:>50} {bar:30} {percent:>3} %  {msg}")?;
         Ok(ProgressBar::new(0).with_style(style))
     }
 
-    /// So many checks or pings, or fewer for the smoke test.
+    /// Returns a number of checks or pings, reduced for the smoke test.
     pub(super) fn scaled(&self, number: u64) -> u64 {
         if self.smoke { (number / SMOKE_TEST_DIVISOR).max(10) } else { number }
     }
 
-    /// An empty server.
+    /// Starts an empty server.
     pub(super) fn start_server(&self) -> Result<MeasuredServer> {
         MeasuredServer::start(self.directory.as_deref(), self.server.as_deref())
     }
 
-    /// A server with this many checks, each of them pinged this often.
+    /// Starts a server with this number of checks, each of them pinged this often.
     pub(super) fn start_filled_server(&self, checks: u64, pings: u64) -> Result<MeasuredServer> {
         let subject = self.start_server()?;
         self.fill(&subject, checks, pings)?;
         Ok(subject)
     }
 
-    /// Pings each of the checks this often; those that are missing are made.
+    /// Pings each of the checks this often; missing ones are created.
     pub(super) fn fill(&self, subject: &MeasuredServer, checks: u64, pings: u64) -> Result<()> {
         let endpoint = &subject.endpoint;
         let request = &Request::ping(endpoint, &subject.ping_key, checks, true);
@@ -83,7 +84,7 @@ impl BenchSetup {
         Ok(())
     }
 
-    /// Carries out a plan; every request has to be answered well.
+    /// Runs a plan; every request must succeed.
     pub(super) fn send(&self, plan: &LoadPlan<'_>) -> Result<LoadResult> {
         let run = driver::run(plan, &self.bar)?;
         if run.failed() > 0 {
@@ -92,7 +93,7 @@ impl BenchSetup {
         Ok(run)
     }
 
-    /// One turn of a load.
+    /// Runs one round of a load.
     pub(super) fn run_once(&self, load: &TimedLoad<'_>) -> Result<LoadResult> {
         let TimedLoad { name, endpoint, request, connections, rate } = load;
         self.bar.set_prefix((*name).to_owned());
@@ -100,7 +101,7 @@ impl BenchSetup {
         self.send(&LoadPlan { endpoint, request, connections: *connections, threads: 1, rate: *rate, until })
     }
 
-    /// The loads in turn, round after round; what came of each load in each round.
+    /// Runs the loads in turns, round after round; returns the results of each load in each round.
     pub(super) fn run_alternating<const N: usize>(&self, loads: &[TimedLoad<'_>; N]) -> Result<[Vec<LoadResult>; N]> {
         let mut runs = [const { Vec::new() }; N];
         for _ in 0..self.rounds {
@@ -112,7 +113,7 @@ impl BenchSetup {
     }
 }
 
-/// The median of the ratios of each round, and the median rates that stand behind it.
+/// Returns the median of the ratios of each round, and the median rates that it is based on.
 pub(super) fn ratio(of: &[LoadResult], to: &[LoadResult], digits: usize) -> String {
     let ratio = median(of.iter().zip(to).map(|(of, to)| of.per_second() / to.per_second()));
     let rate = |runs: &[LoadResult]| thousands(median(runs.iter().map(LoadResult::per_second)));

@@ -1,4 +1,4 @@
-//! How soon a server answers that was stopped or killed.
+//! Time to the first response of a server that was stopped or killed.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use super::{TableRow, median, thousands};
 use crate::driver::{self, LoadPlan, Request, Result, StopCondition};
 use crate::server_process::MeasuredServer;
 
-/// A load that SIGKILL ends long before.
+/// Duration of a load that SIGKILL ends long before.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Time to the first answered ping after a clean stop.
+/// Measures the time to the first answered ping after a clean stop.
 pub(super) fn after_stop(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let mut lines = Vec::new();
     for (checks, wanted) in [(setup.scaled(10_000), "0.2 s"), (setup.scaled(100_000), "1.0 s")] {
@@ -27,7 +27,8 @@ pub(super) fn after_stop(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     Ok(lines)
 }
 
-/// Time to the first answered ping after SIGKILL in the midst of others, and whether what was answered is still there.
+/// Measures the time to the first answered ping after SIGKILL under load, and tests that all
+/// answered pings are stored.
 pub(super) fn after_kill(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(100_000);
     let mut subject = setup.start_filled_server(checks, 10)?;
@@ -48,7 +49,8 @@ pub(super) fn after_kill(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     Ok(vec![TableRow::new(what, "2.0 s", format!("{:.3} s", median(times))), TableRow::new("pings before SIGKILL", "none lost", found)])
 }
 
-/// Kills the server while it answers; how many pings it answered well until then.
+/// Kills the server under load; returns the number of pings that it answered successfully until
+/// then.
 fn killed_while_pinged(setup: &BenchSetup, subject: &mut MeasuredServer, checks: u64) -> Result<u64> {
     let endpoint = subject.endpoint.clone();
     let request = Request::ping(&endpoint, &subject.ping_key, checks, false);

@@ -1,4 +1,4 @@
-//! What it costs that many alerts wait for a channel that is dead, and how they leave once it is back.
+//! Cost of many alerts that wait for a dead channel, and their delivery once it is back.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::{TableRow, megabytes, thousands};
 use crate::driver::{LoadPlan, Request, Result, StopCondition};
 use crate::server_process::MeasuredServer;
 
-/// When it is too late.
+/// Time after which the measurement fails.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -21,16 +21,16 @@ struct WaitingChannel {
     waiting: u64,
 }
 
-/// Memory with and without what waits, and the time until nothing does.
+/// Measures memory with and without waiting alerts, and the time until all are delivered.
 pub(super) fn waiting(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     let checks = setup.scaled(100_000);
     let subject = setup.start_filled_server(checks, 1)?;
-    // Nobody listens at this address until somebody shall.
+    // No server listens at this address until later.
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let url = format!("url=http://{address}");
     let words =
         ["channel", "create", "--project", "default", "--kind", "ntfy", "--name", "phone", "--set", "topic=home", "--set", "every=on"];
-    // Without it: what a failure costs by itself.
+    // Without waiting alerts, to measure the cost of a failure itself.
     let before = subject.resident_bytes()?;
     let written = subject.database_bytes()?;
     subject.run(&[&words[..], &["--set", &url]].concat())?;
@@ -65,7 +65,7 @@ pub(super) fn waiting(setup: &BenchSetup) -> Result<Vec<TableRow>> {
     ])
 }
 
-/// How many wait.
+/// Returns the number of waiting alerts.
 fn waiting_alerts(subject: &MeasuredServer) -> Result<u64> {
     let list: Vec<WaitingChannel> = serde_json::from_str(&subject.run(&["channel", "list", "--json"])?)?;
     Ok(list.iter().map(|channel| channel.waiting).sum())

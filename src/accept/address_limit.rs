@@ -1,29 +1,29 @@
-//! How many connections each address has, so that one cannot take them all.
+//! Limits the connections of each address, so that one client cannot take them all.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The connections of all addresses. Cheap to clone.
+/// Open connections by address. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct AddressLimit {
     max_per_address: usize,
     open: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-/// A connection that counts until this is dropped.
+/// Counts a connection as open until it is dropped.
 pub(crate) struct AddressPermit {
     limit: AddressLimit,
     address: IpAddr,
 }
 
 impl AddressLimit {
-    /// Each address may have so many.
+    /// Limit of `most` connections for each address.
     pub(crate) fn new(most: usize) -> Self {
         Self { max_per_address: most, open: Arc::default() }
     }
 
-    /// Counts one more connection of an address, unless it has too many.
+    /// Counts another connection of an address. `None` if the address has reached the limit.
     pub(crate) fn admit(&self, address: IpAddr) -> Option<AddressPermit> {
         let address = client_network(address);
         let mut open = self.lock();
@@ -52,7 +52,8 @@ impl Drop for AddressPermit {
     }
 }
 
-/// What counts as one address: of IPv6 a network of 64 bits, since a single client has as many.
+/// Address that a limit applies to. For IPv6 it is the network of 64 bits, since a single client
+/// has as many addresses.
 pub(crate) fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

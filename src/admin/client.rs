@@ -1,4 +1,4 @@
-//! Asks the server that runs on a data directory, or opens the database when none does.
+//! Client of the server that runs on a data directory. Opens the database itself if no server runs.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -23,37 +23,40 @@ use crate::notify;
 use crate::store::path_access::{SERVICE_DIRECTORY, explain_path_error};
 use crate::store::{FILE_NAME, Medium, StoreError};
 
-/// How long a server may take to answer, and how long a command waits for one that is starting or stopping.
+/// Time in which a server must answer, and time for which a command waits for a server that is
+/// starting or stopping.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a server may take to answer what has to be sent to others first: a test is given up a little earlier.
+/// Time in which a server must answer a request that first sends to others. A test gives up a
+/// little earlier.
 const CHANNEL_TEST_TIMEOUT: Duration = Duration::from_secs(75);
-/// How long a server may take to read, compare or write all that there is.
+/// Time in which a server must answer a request that reads, compares or writes everything.
 const BULK_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of a part of a document, which is a line in base64.
+/// Bytes of a part of a document, which is sent as a line in base64.
 const PART_BYTES: usize = 128 << 10;
-/// How long to wait before looking again.
+/// Interval between two attempts to find a server.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Bytes of a line of a reply. What release 0.1 took of a check makes longer ones than lists are cut into.
+/// Maximum bytes of a line of a reply. Checks from release 0.1 can make a line longer than the size
+/// at which lists are split.
 const MAX_REPLY_LINE_BYTES: u64 = 16 << 20;
 
-/// Why there is no reply.
+/// Reason why there is no reply.
 #[derive(Debug)]
 pub enum AdminClientError {
-    /// The database is not there, and only making a project makes one.
+    /// There is no database, and only creating a project creates one.
     NoDatabase(PathBuf),
-    /// A server holds the database, and was silent for ten seconds.
+    /// A server holds the database, and did not answer for ten seconds.
     NotResponding(PathBuf),
-    /// A server took the request and went away.
+    /// A server accepted the request and closed the connection.
     Disconnected,
-    /// A server answered what this release cannot read.
+    /// A server sent a reply that this release cannot read.
     UnreadableReply(String),
     /// The socket cannot be used.
     Socket(PathBuf, io::Error),
     /// The database cannot be opened.
     Store(StoreError),
-    /// There is no backup, or nowhere to write that or an export.
+    /// There is no backup, or the backup or the export cannot be written.
     Backup(BackupError),
-    /// No thread can be started, or it died.
+    /// No thread could be started, or it ended.
     Thread,
 }
 
@@ -90,14 +93,14 @@ impl fmt::Display for AdminClientError {
 
 impl std::error::Error for AdminClientError {}
 
-/// Who can answer.
+/// Target of requests.
 enum AdminTarget {
     Server(UnixStream),
     Database(Handle, Box<Writer>),
 }
 
-/// Asks whoever holds the database of this directory; if nobody does, opens it for as long as it takes. `sending`: what tests of channels
-/// are sent with then.
+/// Sends one request to the server of this directory. If none runs, opens the database for the time
+/// of the request. `sending`: transports that send channel tests then.
 pub async fn send_request(
     directory: &Path,
     request: AdminRequest,
@@ -106,7 +109,7 @@ pub async fn send_request(
     send_with_document(directory, request, Vec::new(), sending).await
 }
 
-/// Asks about a document, for which a database is made if there is none.
+/// Sends a request about a document. Creates the database if there is none.
 pub async fn send_config_request(directory: &Path, request: AdminRequest, document: String) -> Result<AdminReply, AdminClientError> {
     send_with_document(directory, request, document.into_bytes(), None).await
 }
@@ -124,7 +127,8 @@ async fn send_with_document(
     Ok(reply)
 }
 
-/// A server, or the database itself, for several requests. What is open is closed when this is dropped.
+/// Connection to a server, or an open database, for several requests. It is closed when this is
+/// dropped.
 pub struct AdminClient {
     directory: PathBuf,
     connection: AdminConnection,
@@ -132,15 +136,16 @@ pub struct AdminClient {
 
 enum AdminConnection {
     Server(BufReader<UnixStream>),
-    /// The writer's thread; `None` once it has ended.
+    /// Handle of the writer's thread; `None` once it has ended.
     Database(Handle, Option<JoinHandle<WriterExit>>),
 }
 
 impl AdminClient {
-    /// Finds whoever holds the database of this directory; if nobody does, opens it, or makes one if it may.
+    /// Connects to the server of this directory. If none runs, opens the database, or creates one
+    /// if `may_make`.
     ///
     /// # Errors
-    /// When there is no database, or whoever holds it does not answer.
+    /// If there is no database, or its server does not answer.
     pub async fn open(directory: &Path, may_make: bool) -> Result<Self, AdminClientError> {
         let found = timeout(SERVER_TIMEOUT, open_target(directory, may_make))
             .await
@@ -155,33 +160,33 @@ impl AdminClient {
         Ok(Self { directory: directory.into(), connection: end })
     }
 
-    /// Finds the server that runs on this directory; `None`: none does. A database is not opened.
+    /// Connects to the server of this directory; `None` if none runs. Does not open a database.
     ///
     /// # Errors
-    /// When it cannot be reached.
+    /// If it cannot be reached.
     pub async fn connect_to_server(directory: &Path) -> Result<Option<Self>, AdminClientError> {
         let found =
             timeout(SERVER_TIMEOUT, find_server(directory)).await.map_err(|_| AdminClientError::NotResponding(directory.into()))??;
         Ok(found.map(|stream| Self { directory: directory.into(), connection: AdminConnection::Server(BufReader::new(stream)) }))
     }
 
-    /// Whether a server answers.
+    /// True if a server answers the requests.
     pub fn is_connected_to_server(&self) -> bool {
         matches!(self.connection, AdminConnection::Server(_))
     }
 
-    /// Asks for one thing.
+    /// Sends one request.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If there is no reply.
     pub async fn send(&mut self, request: AdminRequest) -> Result<AdminReply, AdminClientError> {
         self.send_with_document(request, Vec::new()).await
     }
 
-    /// Asks for one thing, about a document that goes before it in parts.
+    /// Sends one request, after the parts of the document that it is about.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If there is no reply.
     pub async fn send_with_document(&mut self, request: AdminRequest, document: Vec<u8>) -> Result<AdminReply, AdminClientError> {
         self.send_with_options(request, document, None).await
     }
@@ -221,10 +226,10 @@ impl AdminClient {
         }
     }
 
-    /// Closes what is open.
+    /// Closes the connection or the database.
     ///
     /// # Errors
-    /// When the writer has died.
+    /// If the writer has died.
     pub fn close(mut self) -> Result<(), AdminClientError> {
         self.connection.close()
     }
@@ -240,28 +245,29 @@ impl AdminConnection {
 
 impl Drop for AdminConnection {
     fn drop(&mut self) {
-        // Whoever wants to know whether it worked has closed it.
+        // A caller that needs the result has called `close` itself.
         let _ = self.close();
     }
 }
 
-/// The server that runs on this directory, if one does.
+/// Connects to the server of this directory, if one runs.
 async fn find_server(directory: &Path) -> Result<Option<UnixStream>, AdminClientError> {
     use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound, WouldBlock};
     let path = directory.join(SOCKET_NAME);
     loop {
         match UnixStream::connect(&path).await {
             Ok(stream) => return Ok(Some(stream)),
-            // No socket, one left behind, or a path that no socket can have.
+            // There is no socket, a stale one, or the path is too long for a socket.
             Err(error) if matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused | InvalidInput) => return Ok(None),
-            // More clients than it can accept.
+            // More clients than the server can accept.
             Err(error) if error.kind() == WouldBlock => tokio::time::sleep(POLL_INTERVAL).await,
             Err(error) => return Err(AdminClientError::Socket(path, error)),
         }
     }
 }
 
-/// Finds a way. A server that is starting or stopping holds the database but has no socket: that passes.
+/// Finds the target. A server that is starting or stopping holds the database but has no socket, so
+/// this waits for it.
 async fn open_target(directory: &Path, may_make: bool) -> Result<AdminTarget, AdminClientError> {
     loop {
         if let Some(stream) = find_server(directory).await? {
@@ -284,7 +290,7 @@ fn open_database(directory: &Path) -> Result<(Handle, Writer), StoreError> {
     engine::open(engine::EngineConfig::without_pings(medium))
 }
 
-/// Sends the request and reads all lines of the answer.
+/// Sends the request and reads all lines of the reply.
 async fn exchange(stream: &mut BufReader<UnixStream>, request: &AdminRequest, directory: &Path) -> Result<AdminReply, AdminClientError> {
     let refused = |error| AdminClientError::Socket(directory.join(SOCKET_NAME), error);
     let silent = |_| AdminClientError::NotResponding(directory.into());
@@ -311,7 +317,7 @@ async fn exchange(stream: &mut BufReader<UnixStream>, request: &AdminRequest, di
     }
 }
 
-/// Reads the next line of an answer, and whether another follows.
+/// Reads the next line of a reply, and returns true with it if another follows.
 async fn next_line(
     stream: &mut BufReader<UnixStream>,
     patience: Duration,
@@ -328,7 +334,8 @@ async fn next_line(
     }
 }
 
-/// Finds a way to read what a directory holds. On a read-only file system, such as a snapshot, the database is read as it is.
+/// Finds the target for reading. On a read-only file system, such as a snapshot, the database is
+/// opened read-only.
 async fn open_target_for_reading(directory: &Path) -> Result<AdminTarget, AdminClientError> {
     match timeout(SERVER_TIMEOUT, open_target(directory, false)).await.map_err(|_| AdminClientError::NotResponding(directory.into()))? {
         Err(AdminClientError::Store(error)) if error.is_read_only() => {
@@ -339,22 +346,23 @@ async fn open_target_for_reading(directory: &Path) -> Result<AdminTarget, AdminC
     }
 }
 
-/// Has a backup of this directory's database written to `out`, by the server that runs on it or by ourselves.
+/// Writes a backup of this directory's database to `out`. The server sends it; without a server the
+/// database is read directly.
 pub async fn receive_backup(directory: &Path, mut out: impl Write) -> Result<(), AdminClientError> {
     match open_target_for_reading(directory).await? {
-        // Nothing is changed: nobody has to write.
+        // Nothing changes, so no writer runs.
         AdminTarget::Database(handle, _writer) => backup::write_backup(&handle, out).map_err(AdminClientError::Backup),
         AdminTarget::Server(stream) => receive_chunks(stream, &AdminRequest::Backup {}, directory, &mut out).await,
     }
 }
 
-/// Has everything that this directory's database holds written to `out` as lines, or one project without users, by the server that runs on
-/// it or by ourselves.
+/// Writes everything in this directory's database to `out` as lines, or one project without users.
+/// The server sends it; without a server the database is read directly.
 pub async fn receive_export(directory: &Path, project: Option<String>, logs: bool, mut out: impl Write) -> Result<(), AdminClientError> {
     let request = AdminRequest::ExportLines { project, logs };
     match open_target_for_reading(directory).await? {
         AdminTarget::Server(stream) => receive_chunks(stream, &request, directory, &mut out).await,
-        // Nothing is changed: nobody has to write.
+        // Nothing changes, so no writer runs.
         AdminTarget::Database(handle, _writer) => {
             let (mut reply, mut rest) = handlers::handle_request(&handle, request, Vec::new()).await;
             while !write_chunk(reply, &mut out)? {
@@ -366,7 +374,7 @@ pub async fn receive_export(directory: &Path, project: Option<String>, logs: boo
     }
 }
 
-/// Has a server answer with pieces, and writes them.
+/// Requests a reply in pieces from a server, and writes them.
 async fn receive_chunks(
     mut stream: UnixStream,
     request: &AdminRequest,
@@ -381,7 +389,7 @@ async fn receive_chunks(
     Ok(())
 }
 
-/// Writes a piece; `true`: that was the end.
+/// Writes a piece; returns `true` at the end.
 fn write_chunk(reply: AdminReply, out: &mut impl Write) -> Result<bool, AdminClientError> {
     let unwritten = |error: io::Error| AdminClientError::Backup(error.into());
     match reply {
@@ -396,7 +404,7 @@ fn write_chunk(reply: AdminReply, out: &mut impl Write) -> Result<bool, AdminCli
     }
 }
 
-/// Whether a server runs on this directory, also one whose file is gone.
+/// True if a server runs on this directory, even if its socket file is gone.
 pub fn is_server_running(directory: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(directory.join(SOCKET_NAME)).is_ok()
 }

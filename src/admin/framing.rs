@@ -1,22 +1,24 @@
-//! A message as it stands on the socket: one JSON object on a line, the version first. A list that is longer than a line goes in pieces.
+//! Framing of messages on the socket: one JSON object on a line, with the version first. A list
+//! that is longer than a line is sent in pieces.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::request::{AdminReply, AdminRequest};
 
-/// The version of requests and replies. Both ends must speak the same: they are of one release, or one is told.
+/// Version of requests and replies. Both ends must be of the same release; otherwise the client
+/// reports an error.
 const PROTOCOL_VERSION: u32 = 3;
-/// Bytes of a line: of a request at most, of a list that is answered as far as its rows can be parted.
+/// Maximum bytes of a request line. Lists in replies are split to this size as far as rows allow.
 pub(super) const MAX_LINE_BYTES: usize = 256 << 10;
 
-/// Bytes of a request from whoever imports something: see [limits](crate::docs::limits).
+/// Maximum bytes of a request from a client that imports: see [limits](crate::docs::limits).
 pub(super) const MAX_IMPORT_LINE_BYTES: usize = 2 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct MessageLine<T> {
     version: u32,
-    /// Another line belongs to the same answer.
+    /// True if another line belongs to the same reply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     more: bool,
     message: T,
@@ -27,12 +29,12 @@ struct MessageVersion {
     version: u32,
 }
 
-/// The line of a request, its end included.
+/// Returns the line of a request with its line feed.
 pub(super) fn encode_request(request: &AdminRequest) -> Result<Vec<u8>, serde_json::Error> {
     encode_line(request, false)
 }
 
-/// The lines of a reply; `more`: others follow them.
+/// Returns the lines of a reply; `more`: others follow them.
 pub(super) fn encode_reply(mut reply: AdminReply, more: bool) -> Result<Vec<Vec<u8>>, serde_json::Error> {
     let line = encode_line(&reply, more)?;
     if line.len() > MAX_LINE_BYTES
@@ -51,13 +53,13 @@ fn encode_line(message: &impl Serialize, more: bool) -> Result<Vec<u8>, serde_js
     Ok(line)
 }
 
-/// The message of a line and whether more lines belong to it, or what is wrong with it.
+/// Returns the message of a line, and true if more lines belong to it.
 pub(super) fn decode_line<T: DeserializeOwned>(line: &[u8]) -> Result<(T, bool), String> {
     let read = serde_json::from_slice::<MessageLine<T>>(line);
     if let Ok(MessageLine { version: PROTOCOL_VERSION, more, message }) = read {
         return Ok((message, more));
     }
-    // Of another version nothing else is known.
+    // The rest of a line of another version may have any form.
     let MessageVersion { version } = serde_json::from_slice(line).map_err(|error| format!("not a line of the admin protocol: {error}"))?;
     if version != PROTOCOL_VERSION {
         return Err(format!(
@@ -109,7 +111,7 @@ mod tests {
         }
         let AdminReply::Projects(rows) = whole else { panic!("another reply") };
         assert_eq!((rows.iter().map(|row| row.checks).collect::<Vec<_>>(), more), ((0..20).collect(), false));
-        // A row is never parted.
+        // A row is never split.
         let huge = ProjectRow { name: "x".repeat(MAX_LINE_BYTES), ..row(1) };
         assert_eq!(encode_reply(AdminReply::Projects(vec![huge]), false).unwrap().len(), 1);
     }

@@ -1,5 +1,5 @@
-//! Carries out a request, for the socket and for a command that has the database to itself alike: it becomes a call of `manage`, and what
-//! comes of that becomes a reply.
+//! Handles a request, both for the socket and for a command that opened the database itself: calls
+//! `manage`, and converts the result to a reply.
 
 mod channels;
 mod checks;
@@ -29,14 +29,14 @@ use crate::manage::project::ProjectChanges;
 use crate::manage::{self, OperationError};
 use checks::CheckListing;
 
-/// A reply, and how the answer goes on if this is only its first piece.
+/// A reply, and the stream of further replies if this is only the first.
 pub type AdminResponse = (AdminReply, Option<ReplyStream>);
 
-/// The rest of an answer that goes in pieces.
+/// Remaining replies of an answer in pieces.
 pub enum ReplyStream {
     /// A list of checks.
     Checks(CheckListing),
-    /// A backup, or everything as lines: what is written on a thread of its own.
+    /// A backup, or an export as lines, written on a thread of its own.
     Stream(ChunkReceiver),
 }
 
@@ -44,7 +44,7 @@ pub enum ReplyStream {
 type ChunkReceiver = Receiver<Result<Vec<u8>, String>>;
 
 impl ReplyStream {
-    /// The next piece, which is made when it is asked for.
+    /// Returns the next piece, which is generated on demand.
     pub async fn next_reply(self, handle: &Handle) -> AdminResponse {
         match self {
             Self::Checks(listing) => listing.next_page(handle),
@@ -57,7 +57,7 @@ impl ReplyStream {
     }
 }
 
-/// Does what is asked and says what came of it. `document`: what parts came before it.
+/// Handles a request and returns its reply. `document`: parts that were sent before it.
 pub async fn handle_request(handle: &Handle, request: AdminRequest, document: Vec<u8>) -> AdminResponse {
     dispatch(handle, request, document).await.unwrap_or_else(|error| match error {
         OperationError::Settings(error) => (AdminReply::Invalid(error.to_string()), None),
@@ -140,7 +140,7 @@ async fn dispatch(handle: &Handle, request: AdminRequest, document: Vec<u8>) -> 
         AdminRequest::ListUsers {} => Ok(users::list(handle)),
         AdminRequest::OfUser { user, what } => users::handle_action(handle, &*manage::user::find(handle, &user)?, what).await,
         AdminRequest::SetupLink {} => users::create_link(handle, None).await,
-        // Whoever holds the connection keeps it.
+        // The caller that holds the connection stores the part.
         AdminRequest::Part(_) => Ok(AdminReply::Done),
         AdminRequest::Import(request) => imports::handle_request(handle, request, document).await,
         AdminRequest::Declare { prune, adopt, dry } => match String::from_utf8(document) {
@@ -175,7 +175,7 @@ async fn dispatch(handle: &Handle, request: AdminRequest, document: Vec<u8>) -> 
     reply.map(|reply| (reply, None))
 }
 
-/// The first piece of what is written, and the rest.
+/// Returns the first piece of a stream, and the rest.
 async fn start_stream(
     handle: &Handle,
     write: impl FnOnce(Handle, &mut dyn Write) -> Result<(), String> + Send + 'static,

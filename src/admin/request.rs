@@ -1,4 +1,4 @@
-//! What can be asked, in domain types that are parsed while a request is read, and what is answered.
+//! Requests, in domain types that are parsed while a request is read, and replies.
 //!
 //! Requests and replies may hold secrets, so they have no `Debug`.
 
@@ -29,20 +29,20 @@ use import::{ImportRequest, ImportRow};
 use user::{GrantRow, LinkRow, UserAction, UserRow};
 use window::WindowRow;
 
-/// What is asked for. A project is named by its name or UUID, a channel by its UUID or, if it is the only
-/// one, its name; a check by its UUID, slug or name.
+/// A request. A project is named by its name or UUID; a channel by its UUID or, if that is unique,
+/// its name; a check by its UUID, slug or name.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", rename_all_fields = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs, reason = "fields are named like the flags of the command line, where each is explained")]
 pub enum AdminRequest {
-    /// Makes a project; answered with its UUID.
+    /// Creates a project. The reply is its UUID.
     CreateProject {
         #[serde(with = "form::project_name")]
         name: ProjectName,
         check_limit: CheckLimit,
         ping_log_limit: u32,
     },
-    /// Changes a project; what is `None` stays.
+    /// Changes a project; `None` leaves a field as it is.
     SetProject {
         project: String,
         #[serde(default, with = "form::optional_project_name")]
@@ -50,11 +50,11 @@ pub enum AdminRequest {
         check_limit: Option<CheckLimit>,
         ping_log_limit: Option<u32>,
     },
-    /// Removes a project with all that belongs to it.
+    /// Deletes a project with all that belongs to it.
     DeleteProject { project: String },
-    /// Every project, oldest first.
+    /// Lists all projects, oldest first.
     ListProjects {},
-    /// Makes a key; answered with the key itself, which cannot be shown again unless it is a ping key.
+    /// Creates a key. The reply is the key, which cannot be shown again unless it is a ping key.
     CreateKey {
         project: Option<String>,
         #[serde(with = "form::access")]
@@ -62,11 +62,11 @@ pub enum AdminRequest {
         #[serde(with = "form::key_label")]
         label: KeyLabel,
     },
-    /// Removes a key.
+    /// Deletes a key.
     RevokeKey { id: u64 },
-    /// The keys of a project or of all, oldest first.
+    /// Lists the keys of a project or of all, oldest first.
     ListKeys { project: Option<String>, show_ping_keys: bool },
-    /// Makes a channel; answered with its UUID.
+    /// Creates a channel. The reply is its UUID.
     CreateChannel {
         project: Option<String>,
         #[serde(with = "form::channel_name")]
@@ -74,8 +74,8 @@ pub enum AdminRequest {
         #[serde(with = "form::settings")]
         settings: ChannelSettings,
     },
-    /// Changes a channel; what is `None` stays. Settings replace all there were, or with `keep` those of the same keys; `***` for a secret
-    /// keeps what is stored.
+    /// Changes a channel; `None` leaves a field as it is. The settings replace all previous ones
+    /// or, with `keep`, only those with the same keys; `***` keeps a stored secret.
     SetChannel {
         project: Option<String>,
         channel: String,
@@ -85,40 +85,43 @@ pub enum AdminRequest {
         #[serde(default)]
         keep: bool,
     },
-    /// Removes a channel, from all checks too.
+    /// Deletes a channel, and unassigns it from all checks.
     DeleteChannel { project: Option<String>, channel: String },
-    /// The channels of a project or of all, oldest first.
+    /// Lists the channels of a project or of all, oldest first.
     ListChannels { project: Option<String>, show_settings: bool },
-    /// Something about one channel.
+    /// Action on one channel.
     OfChannel { project: Option<String>, channel: String, what: ChannelAction },
-    /// The newest deliveries of a project, a channel, a check, or of all three, newest first.
+    /// Lists the newest deliveries of a project, a channel or a check, or of a combination, newest
+    /// first.
     ListDeliveries { project: Option<String>, channel: Option<String>, check: Option<String>, failed: bool, limit: u32 },
-    /// Has sent again what was given up; answered with the number under which it waits.
+    /// Queues a failed delivery again. The reply is its new number.
     RetryDelivery { number: u64 },
-    /// The whole database as a stream of bytes: see [`crate::backup`].
+    /// Streams the whole database as bytes: see [`crate::backup`].
     Backup {},
-    /// Everything as lines, or one project without users; answered with [pieces](Reply::Piece).
+    /// Exports everything as lines, or one project without users. The reply comes in
+    /// [pieces](AdminReply::Piece).
     ExportLines {
-        /// Its name or UUID.
+        /// Name or UUID of the project.
         project: Option<String>,
-        /// With logs.
+        /// True to include logs.
         logs: bool,
     },
-    /// A part of a document, in base64; [`Request::Declare`] is about all that came before it on the same connection.
+    /// A part of a document, in base64. [`AdminRequest::Declare`] is about all parts that were sent
+    /// before it on the same connection.
     Part(String),
-    /// What would change if what a document declares were so; or, unless `dry`, makes it so.
+    /// Applies a document or, with `dry`, returns the changes that this would make.
     Declare {
-        /// How many objects may be deleted that the source no longer names.
+        /// Maximum number of objects to delete that the source no longer names.
         prune: Option<usize>,
-        /// Whether what nobody owns may be changed.
+        /// True to take over objects that no source manages.
         adopt: bool,
         dry: bool,
     },
-    /// What there is of a project, or of all, as files declare it.
+    /// Exports the configuration of a project, or of all, in the format of declared files.
     Export { project: Option<String>, secrets: bool },
     /// A step of an import, or the end of a trial.
     Import(ImportRequest),
-    /// Makes a maintenance window; answered with its UUID.
+    /// Creates a maintenance window. The reply is its UUID.
     CreateWindow {
         project: Option<String>,
         #[serde(with = "window::name")]
@@ -128,11 +131,12 @@ pub enum AdminRequest {
         #[serde(with = "window::Times")]
         times: WindowTimesInput,
     },
-    /// The maintenance windows of a project or of all, oldest first.
+    /// Lists the maintenance windows of a project or of all, oldest first.
     ListWindows { project: Option<String> },
-    /// Removes a maintenance window.
+    /// Deletes a maintenance window.
     DeleteWindow { project: Option<String>, window: String },
-    /// Makes a check, or changes the one that agrees with it on all of `unique`; answered with its UUID.
+    /// Creates a check, or changes the one that matches on all fields of `unique`. The reply is its
+    /// UUID.
     CreateCheck {
         project: Option<String>,
         #[serde(with = "check::edit")]
@@ -140,11 +144,13 @@ pub enum AdminRequest {
         #[serde(with = "check::unique")]
         unique: Vec<UniqueField>,
     },
-    /// The checks of a project or of all that have all of these tags and, unless none is named, one of these statuses, oldest first.
+    /// Lists the checks of a project or of all that have all of these tags and, if any is given,
+    /// one of these statuses, oldest first.
     ListChecks { project: Option<String>, tags: Vec<String>, statuses: Option<Vec<String>> },
-    /// Something about one check.
+    /// Action on one check.
     OfCheck { project: Option<String>, check: String, what: CheckAction },
-    /// Makes a user; answered with its UUID or, if it has no password, with the link by which it chooses one.
+    /// Creates a user. The reply is its UUID or, without a password, the link by which it chooses
+    /// one.
     CreateUser {
         #[serde(with = "form::user_name")]
         name: UserName,
@@ -152,35 +158,36 @@ pub enum AdminRequest {
         password: Option<PasswordHash>,
         grant: GrantRow,
     },
-    /// Every user, oldest first.
+    /// Lists all users, oldest first.
     ListUsers {},
-    /// Something about one user, by its name or UUID.
+    /// Action on one user, by its name or UUID.
     OfUser { user: String, what: UserAction },
-    /// The link by which the first owner is made.
+    /// Creates the link by which the first owner is created.
     SetupLink {},
 }
 
-/// What is asked about one check.
+/// Action on one check.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum CheckAction {
-    /// It with all its fields.
+    /// Returns the check with all its fields.
     Show,
-    /// A change; what is `None` stays.
+    /// Changes the check; `None` leaves a field as it is.
     Set(#[serde(with = "check::edit")] Box<CheckEdit>),
-    /// That it is paused.
+    /// Pauses the check.
     Pause,
-    /// That it is resumed.
+    /// Resumes the check.
     Resume,
-    /// That it is removed with all that was logged of it.
+    /// Deletes the check with all its log entries.
     Delete,
-    /// Its pings, newest first.
+    /// Lists its pings, newest first.
     Pings,
-    /// Its flips, newest first.
+    /// Lists its flips, newest first.
     Flips,
-    /// When it is told that it is down, first with a change; what is `None` stays.
+    /// Returns the alert settings of the check, after a change if any; `None` leaves a field as it
+    /// is.
     Alerting {
-        /// How often it has to fail until then.
+        /// Number of consecutive failures before an alert.
         #[serde(with = "check::failures", default)]
         after: Option<FailureThreshold>,
         /// UUIDs, slugs or names of the checks that it depends on.
@@ -189,18 +196,18 @@ pub enum CheckAction {
     },
 }
 
-/// How many checks a project may have.
+/// Maximum number of checks in a project.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckLimit {
-    /// As many as one likes.
+    /// No limit.
     None,
-    /// So many.
+    /// This maximum.
     At(u32),
 }
 
 impl CheckLimit {
-    /// Reads a number or `none`.
+    /// Parses a number or `none`.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         match text {
             "none" => Ok(Self::None),
@@ -208,7 +215,7 @@ impl CheckLimit {
         }
     }
 
-    /// The limit, `None` for no limit.
+    /// Returns the limit, `None` for no limit.
     pub fn get(self) -> Option<u32> {
         match self {
             Self::None => None,
@@ -217,73 +224,74 @@ impl CheckLimit {
     }
 }
 
-/// What is answered. Lists are answered in pieces.
+/// A reply. Lists are sent in pieces.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdminReply {
-    /// It is done and there is nothing to tell.
+    /// Success without a result.
     Done,
-    /// The UUID of what was made.
+    /// UUID of the created object.
     Made(Uuid),
-    /// The key that was made.
+    /// Created key.
     MadeKey(CreatedKeyRow),
-    /// See [`Request::ListProjects`].
+    /// See [`AdminRequest::ListProjects`].
     Projects(Vec<ProjectRow>),
-    /// See [`Request::ListKeys`].
+    /// See [`AdminRequest::ListKeys`].
     Keys(Vec<KeyRow>),
-    /// See [`OfUser::Link`].
+    /// See [`UserAction::Link`].
     MadeLink(LinkRow),
-    /// See [`Request::ListUsers`].
+    /// See [`AdminRequest::ListUsers`].
     Users(Vec<UserRow>),
-    /// See [`Request::ListChannels`].
+    /// See [`AdminRequest::ListChannels`].
     Channels(Vec<ChannelRow>),
-    /// See [`Request::ListChecks`] and [`OfCheck::Show`].
+    /// See [`AdminRequest::ListChecks`] and [`CheckAction::Show`].
     Checks(Vec<CheckRow>),
-    /// See [`OfCheck::Pings`].
+    /// See [`CheckAction::Pings`].
     Pings(Vec<PingRow>),
-    /// See [`OfCheck::FlipCache`].
+    /// See [`CheckAction::Flips`].
     Flips(Vec<FlipRow>),
-    /// See [`Request::ListDeliveries`].
+    /// See [`AdminRequest::ListDeliveries`].
     Deliveries(Vec<DeliveryRow>),
-    /// See [`Request::ListWindows`].
+    /// See [`AdminRequest::ListWindows`].
     Windows(Vec<WindowRow>),
-    /// See [`OfCheck::Alerting`].
+    /// See [`CheckAction::Alerting`].
     Alerting(AlertingRow),
-    /// See [`OfChannel::Test`].
+    /// See [`ChannelAction::Test`].
     Tested(TestRow),
-    /// The same for a group: the result for each of its channels.
+    /// Result of the test of a group, for each of its channels.
     TestedGroup(Vec<MemberTestRow>),
-    /// See [`OfChannel::Assign`].
+    /// See [`ChannelAction::Assign`].
     Assigned(usize),
-    /// See [`Request::RetryDelivery`].
+    /// See [`AdminRequest::RetryDelivery`].
     Queued(u64),
-    /// See [`Request::Declare`].
+    /// See [`AdminRequest::Declare`].
     Changes(Vec<ChangeRow>),
-    /// Why what a document declares cannot be; nothing was changed.
+    /// Reasons why a document cannot be applied. Nothing was changed.
     Conflicts(Vec<ConflictRow>),
-    /// See [`Request::Export`].
+    /// See [`AdminRequest::Export`].
     Objects(Vec<ExportedObject>),
-    /// The number of an import that has begun.
+    /// Number of the import that was begun.
     ImportBegun(u64),
-    /// What was imported is shown; it took the place of so many projects, in which so many checks were pinged or changed and so many pings
-    /// arrived.
+    /// A finished import: number of projects that it replaced, number of their checks that were
+    /// pinged or changed, and number of pings that had arrived in them.
     Imported(usize, usize, u64),
     /// See [`ImportRequest::List`].
     Imports(Vec<ImportRow>),
-    /// Checks whose place an import would take were pinged or changed here; the sentence says which.
+    /// Checks that an import would replace were pinged or changed here. The sentence names them.
     Touched(String),
-    /// It was done; what should be known of it.
+    /// Success, with warnings.
     Warnings(Vec<String>),
-    /// A piece of a stream, in base64. After the last comes [`Reply::Done`].
+    /// A piece of a stream, in base64. [`AdminReply::Done`] follows the last one.
     Piece(String),
-    /// The request can never be right; the reason says what to change in it.
+    /// The request is invalid. The reason says how to correct it.
     Invalid(String),
-    /// The request does not fit what there is, or cannot be carried out now; the reason says what to do.
+    /// The request conflicts with the current state, or cannot be carried out now. The reason says
+    /// what to do.
     Refused(String),
 }
 
 impl AdminReply {
-    /// Adds the next piece of a list to the first; a piece of something else is given back.
+    /// Appends the next piece of a list to the first. Returns a piece of another kind as an error.
     pub(super) fn append(&mut self, next: Self) -> Result<(), Self> {
         match (self, next) {
             (Self::Projects(rows), Self::Projects(more)) => rows.extend(more),
@@ -305,7 +313,7 @@ impl AdminReply {
         Ok(())
     }
 
-    /// Takes away the second half of a list of more than one row.
+    /// Splits off the second half of a list of more than one row.
     pub(super) fn split_off(&mut self) -> Option<Self> {
         fn half<T>(rows: &mut Vec<T>) -> Option<Vec<T>> {
             (rows.len() > 1).then(|| rows.split_off(rows.len() / 2))
@@ -332,12 +340,12 @@ impl AdminReply {
     }
 }
 
-/// A key that was made. An API key cannot be shown again.
+/// A new key. An API key cannot be shown again.
 #[derive(Serialize, Deserialize)]
 pub struct CreatedKeyRow {
-    /// What `key revoke` takes.
+    /// Number that `key revoke` takes.
     pub id: u64,
-    /// The key.
+    /// The key in clear text.
     pub key: String,
 }
 
@@ -347,11 +355,11 @@ pub struct CreatedKeyRow {
 pub struct ProjectRow {
     pub uuid: Uuid,
     pub name: String,
-    /// How many it has.
+    /// Number of checks in the project.
     pub checks: usize,
     pub check_limit: Option<u32>,
     pub ping_log_limit: u32,
-    /// It is on trial: nobody is told anything of it.
+    /// True if it is on trial: no alerts are sent.
     #[serde(default)]
     pub trial: bool,
 }
@@ -359,33 +367,33 @@ pub struct ProjectRow {
 /// A key in a list.
 #[derive(Serialize, Deserialize)]
 pub struct KeyRow {
-    /// What `key revoke` takes.
+    /// Number that `key revoke` takes.
     pub id: u64,
-    /// The name of its project.
+    /// Name of its project.
     pub project: String,
-    /// The word of the command line.
+    /// Access, as the command line writes it.
     pub access: String,
-    /// What its owner calls it; may be empty.
+    /// Label, may be empty.
     pub label: String,
-    /// Its first characters; empty for a key of release 0.1.
+    /// First characters of the key; empty for a key of release 0.1.
     pub hint: String,
-    /// When it was made, RFC 3339.
+    /// Creation time, RFC 3339.
     pub created: String,
-    /// When it was last used, RFC 3339, told once in every hour.
+    /// Time of the last use, RFC 3339. Updated at most once an hour.
     pub used: Option<String>,
-    /// Something to know of it: that it came from another server and nobody has used it since.
+    /// Note about the key: it was imported from another server and has not been used since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// From where it was used then.
+    /// Address from which it was used then.
     pub used_from: Option<IpAddr>,
-    /// The key itself, if it is a ping key and was asked for.
+    /// The key itself, if it is a ping key and the request asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// How domain types stand in JSON.
+/// JSON forms of domain types.
 mod form {
-    /// A module for `serde(with)`: text on the wire, a domain type in hand.
+    /// Defines a module for `serde(with)`: text in JSON, a domain type in the code.
     macro_rules! text {
         ($name:ident, $type:ty, $write:expr, $parse:expr) => {
             pub(super) mod $name {

@@ -1,4 +1,4 @@
-//! The listener on the socket, which only the owner of the data directory can connect to.
+//! Listener on the socket. Only the owner of the data directory can connect.
 
 use std::fmt;
 use std::fs;
@@ -25,29 +25,30 @@ use crate::engine::Handle;
 use crate::engine::command::Command;
 use crate::engine::command::import::ImportStep;
 
-/// Connections at the same time. More wait to be accepted.
+/// Maximum number of simultaneous connections. More wait to be accepted.
 pub const MAX_CONNECTIONS: usize = 16;
-/// How long a client may take to send a request or to read a reply. A client waits longer for its turn, so one that idles costs no other
-/// its turn.
+/// Time in which a client must send a request or read a reply. A client waits longer for its turn,
+/// so an idle one costs no other its turn.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a client may take that imports something, since it reads what it hands over, or that exports everything, since it sends it on.
+/// The same limit for a client that imports, because it reads its source meanwhile, or that exports
+/// everything, because it forwards what it receives.
 const BULK_CLIENT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Bytes of a document: the files it was made of, and room for what JSON adds.
+/// Maximum bytes of a document: the files that it is made of, plus the overhead of JSON.
 const MAX_DOCUMENT_BYTES: usize = 4 * crate::declare::MAX_BYTES;
 
-/// How long it may take to read a line of a reply when the server stops.
+/// Time in which a client must read a line of a reply when the server stops.
 const SHUTDOWN_WRITE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Why there is no socket.
+/// Reason why there is no socket.
 #[derive(Debug)]
 pub enum AdminSocketError {
-    /// Its path does not fit an address of a socket.
+    /// The path is too long for the address of a socket.
     PathTooLong(PathBuf),
-    /// Something else lies in its place.
+    /// Another file has its path.
     Occupied(PathBuf),
-    /// The system refused it.
+    /// The system refused the operation.
     Io(PathBuf, io::Error),
 }
 
@@ -69,16 +70,16 @@ impl fmt::Display for AdminSocketError {
 
 impl std::error::Error for AdminSocketError {}
 
-/// Where the service is reached: what URLs in replies begin with.
+/// Address of the service: the start of URLs in replies.
 #[derive(Clone)]
 pub struct ServiceUrls {
-    /// Without a slash at its end.
+    /// Base URL without a trailing slash.
     pub base_url: String,
-    /// True if there are pages, so that links lead somewhere.
+    /// True if the dashboard is enabled, so that links to pages work.
     pub has_pages: bool,
 }
 
-/// A socket that is listened on. Its file is removed when this is dropped.
+/// A listening socket. Its file is removed when this is dropped.
 pub struct AdminSocket {
     listener: UnixListener,
     path: PathBuf,
@@ -93,7 +94,8 @@ impl Drop for AdminSocket {
 }
 
 impl AdminSocket {
-    /// Listens in this data directory. The caller has its database open, so a socket that is there already was left behind.
+    /// Listens in this data directory. The caller has its database open, so an existing socket is
+    /// stale.
     pub fn bind(directory: &Path) -> Result<Self, AdminSocketError> {
         let path = directory.join(SOCKET_NAME);
         let refused = |error| AdminSocketError::Io(path.clone(), error);
@@ -107,12 +109,13 @@ impl AdminSocket {
             io::ErrorKind::InvalidInput => AdminSocketError::PathTooLong(path.clone()),
             _ => refused(error),
         })?;
-        // Connecting takes the permission to write.
+        // Connecting requires write permission.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(refused)?;
         Ok(Self { listener, path })
     }
 
-    /// Answers requests until `stop` holds true. Then those that are being carried out may be answered, within five seconds.
+    /// Answers requests until `stop` holds true. Then requests in progress have up to five seconds
+    /// to finish.
     pub async fn serve(self, handle: Handle, addresses: ServiceUrls, stop: watch::Receiver<bool>) {
         let hold = |stream| Some(serve_connection(stream, handle.clone(), addresses.clone(), stop.clone()));
         accept_connections("admin", self, MAX_CONNECTIONS, stop.clone(), hold).await;
@@ -127,7 +130,7 @@ impl Listener for AdminSocket {
     }
 }
 
-/// Has the client take a line in time; little time is left when the server stops.
+/// Runs `writing` with a time limit. The limit becomes short when the server stops.
 async fn with_timeout<T>(patience: Duration, writing: impl Future<Output = T>, stop: &mut watch::Receiver<bool>) -> Option<T> {
     let stopping = async {
         wait_for_stop(stop).await;
@@ -139,7 +142,7 @@ async fn with_timeout<T>(patience: Duration, writing: impl Future<Output = T>, s
     }
 }
 
-/// Adds a part to the document of a connection.
+/// Appends a part to the document of a connection.
 fn append_part(document: &mut Vec<u8>, part: &str) -> AdminReply {
     match STANDARD.decode(part) {
         Ok(part) if document.len() + part.len() <= MAX_DOCUMENT_BYTES => {
@@ -151,7 +154,7 @@ fn append_part(document: &mut Vec<u8>, part: &str) -> AdminReply {
     }
 }
 
-/// Puts the address of the service before what the reply names of its paths.
+/// Puts the address of the service before each path in the reply.
 fn complete_urls(reply: &mut AdminReply, addresses: &ServiceUrls) {
     let ping_url = |uuid: Uuid| format!("{}/ping/{uuid}", addresses.base_url);
     let page = |path: &str| addresses.has_pages.then(|| format!("{}{path}", addresses.base_url));
@@ -176,14 +179,14 @@ fn complete_urls(reply: &mut AdminReply, addresses: &ServiceUrls) {
     }
 }
 
-/// The import that a connection has under way, which is one at the most. It is abandoned with the connection.
+/// Open import of a connection, at most one. It is abandoned when the connection ends.
 struct ConnectionImport {
     handle: Handle,
     import: Option<ImportId>,
 }
 
 impl ConnectionImport {
-    /// Notes what a request came to, which might have ended an import.
+    /// Records the reply to a request, which may have begun or ended an import.
     fn record_reply(&mut self, ends: Option<ImportId>, reply: &AdminReply) {
         match reply {
             AdminReply::ImportBegun(import) => self.import = Some(ImportId(*import)),
@@ -192,7 +195,7 @@ impl ConnectionImport {
         }
     }
 
-    /// Bytes of a request, and how long it may take.
+    /// Returns the maximum bytes of a request and its time limit.
     fn request_limits(&self) -> (usize, Duration) {
         if self.import.is_some() { (MAX_IMPORT_LINE_BYTES, BULK_CLIENT_TIMEOUT) } else { (MAX_LINE_BYTES, CLIENT_TIMEOUT) }
     }
@@ -201,13 +204,13 @@ impl ConnectionImport {
 impl Drop for ConnectionImport {
     fn drop(&mut self) {
         if let Some(import) = self.import {
-            // If it is not taken, an hour without news ends it.
+            // If the command is not accepted, the import ends after an hour without activity.
             drop(self.handle.submit(Command::Import(Box::new(ImportStep::Abandon { import }))));
         }
     }
 }
 
-/// Answers one request after another. A list is made as fast as it is read.
+/// Answers one request after another. A list is generated as fast as the client reads it.
 async fn serve_connection(mut stream: UnixStream, handle: Handle, addresses: ServiceUrls, mut stop: watch::Receiver<bool>) {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read);

@@ -1,4 +1,4 @@
-//! The file of a backup: it has its name once it is whole, on disk, and has been read.
+//! Backup files. A file gets its final name once it is complete, synced to disk and verified.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek as _, Write};
@@ -9,16 +9,18 @@ use super::{BackupError, count_rows, path_with_suffix};
 use crate::engine::Throttle;
 use crate::store::NO_FOLLOW;
 
-/// What a compressed file begins with (RFC 8878, section 3.1.1).
+/// First bytes of a compressed file (RFC 8878, section 3.1.1).
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Fast, and already a quarter of what logs and rows take.
+/// A fast level that already reduces logs and rows to a quarter.
 const COMPRESSION_LEVEL: i32 = 3;
-/// Bytes after which what was written is synced. All of it at once would hold up for long what the database syncs on the same disk.
+/// Number of written bytes after which the file is synced. One sync of the whole file would delay
+/// the syncs of the database on the same disk.
 const SYNC_BYTES: usize = 2 << 20;
-/// How often the file under way is made, if others remove it meanwhile.
+/// Number of attempts to create the partial file if other processes remove it meanwhile.
 const CREATE_ATTEMPTS: usize = 3;
 
-/// A file under way, as `<name>.partial`. It is removed unless it is kept.
+/// A backup in progress, stored as `<name>.partial`. The partial file is removed on drop unless it
+/// is kept.
 pub struct BackupFile {
     path: PathBuf,
     partial: PathBuf,
@@ -31,10 +33,10 @@ enum BackupOutput {
     Compressed(zstd::Encoder<'static, SyncingFile>),
 }
 
-/// A file that is synced some at a time.
+/// A file that is synced in steps.
 struct SyncingFile {
     file: File,
-    /// Bytes that were written since.
+    /// Number of bytes written since the last sync.
     unsynced_bytes: usize,
 }
 
@@ -55,10 +57,11 @@ impl Write for SyncingFile {
 }
 
 impl BackupFile {
-    /// Begins one that only its owner can read; compressed if its name ends with `.zst`.
+    /// Creates a backup file that only its owner can read. It is compressed if the name ends with
+    /// `.zst`.
     ///
     /// # Errors
-    /// When the system refuses it, or another is being made there.
+    /// Returns an error if the system refuses, or if another backup to this name is in progress.
     pub fn create(path: &Path) -> io::Result<Self> {
         let partial = path_with_suffix(path, ".partial");
         let file = create_locked(&partial)?;
@@ -70,10 +73,11 @@ impl BackupFile {
         Ok(Self { path: path.into(), partial, out: Some(out), is_kept: false })
     }
 
-    /// Reads it again from its beginning, at this pace, and gives it its name. Bytes of the file, and how many rows are in it.
+    /// Reads the file again from the beginning, throttled by `pace`, and gives it its final name.
+    /// Returns the bytes of the file and the number of its rows.
     ///
     /// # Errors
-    /// When it cannot be written, or is not what was written.
+    /// Returns an error if the file cannot be written, or is not what was written.
     pub fn verify_and_keep(mut self, pace: &mut Throttle<'_>) -> Result<(u64, u64), BackupError> {
         let SyncingFile { file, .. } = match self.out.take() {
             Some(BackupOutput::Plain(file)) => file,
@@ -81,7 +85,7 @@ impl BackupFile {
             None => return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
         };
         file.sync_all()?;
-        // What has the name by now may be another file.
+        // The partial name may belong to another file by now.
         let mut again = file.try_clone()?;
         again.rewind()?;
         let rows = count_rows(read_backup(again)?, pace)?;
@@ -104,7 +108,7 @@ impl Write for BackupFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // It is flushed when it is kept.
+        // The file is flushed by `verify_and_keep`.
         Ok(())
     }
 }
@@ -112,21 +116,22 @@ impl Write for BackupFile {
 impl Drop for BackupFile {
     fn drop(&mut self) {
         if !self.is_kept {
-            // Nobody can be told; the next backup of the same name begins anew.
+            // The error cannot be reported here. The next backup of the same name removes the file.
             let _ = fs::remove_file(&self.partial);
         }
     }
 }
 
-/// Makes the file under way and locks it: another backup to the same name is not written into. What an earlier one left is removed. A file
-/// that was there is never written into: it may be somebody else's, who could then read what is written.
+/// Creates and locks the partial file, so that no other backup to the same name writes into it. A
+/// file that an earlier backup left is removed. An existing file is never written into: it may
+/// belong to another user, who could then read the backup.
 fn create_locked(partial: &Path) -> io::Result<File> {
     for _ in 0..CREATE_ATTEMPTS {
         let options = |new| OpenOptions::new().read(true).write(true).create_new(new).mode(0o600).custom_flags(NO_FOLLOW).open(partial);
         match options(true) {
             Ok(file) => {
                 file.try_lock().map_err(io::Error::from)?;
-                // Before it was locked, another process may have taken it for one that was left.
+                // Before the lock, another process may have removed the file as a leftover.
                 if is_named(&file, partial)? {
                     return Ok(file);
                 }
@@ -147,7 +152,7 @@ fn create_locked(partial: &Path) -> io::Result<File> {
     Err(io::ErrorKind::ResourceBusy.into())
 }
 
-/// Whether a file still has this name.
+/// True if `path` still names this file.
 fn is_named(file: &File, path: &Path) -> io::Result<bool> {
     let file = file.metadata()?;
     match fs::symlink_metadata(path) {
@@ -157,7 +162,7 @@ fn is_named(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Compresses what is written into `out`.
+/// Compresses the output of `write` into `out`.
 pub(super) fn write_compressed<W: Write>(
     mut out: W,
     write: impl FnOnce(&mut zstd::Encoder<'_, &mut W>) -> Result<(), BackupError>,
@@ -171,7 +176,7 @@ pub(super) fn write_compressed<W: Write>(
 /// Opens a backup, compressed or not.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn open_backup(path: &Path) -> io::Result<Box<dyn Read>> {
     read_backup(File::open(path)?)
 }
@@ -179,7 +184,7 @@ pub fn open_backup(path: &Path) -> io::Result<Box<dyn Read>> {
 /// Reads a backup, compressed or not.
 ///
 /// # Errors
-/// When nothing can be read.
+/// Returns an error if the input cannot be read.
 pub fn read_backup(mut input: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let mut begin = Vec::new();
     (&mut input).take(ZSTD_MAGIC.len() as u64).read_to_end(&mut begin)?;
@@ -205,7 +210,7 @@ mod tests {
         assert!(refused.to_string().contains("no file: remove it"), "{refused}");
         assert_eq!(fs::read(&victim).unwrap(), b"somebody's");
         fs::remove_file(&partial).unwrap();
-        // Open to all, and, where this is root, somebody else's.
+        // Readable by all and, if the test runs as root, owned by another user.
         fs::write(&partial, b"left").unwrap();
         fs::set_permissions(&partial, fs::Permissions::from_mode(0o666)).unwrap();
         let _ = chown(&partial, Some(65534), Some(65534));
@@ -215,7 +220,7 @@ mod tests {
         let (found, own) = (fs::symlink_metadata(&partial).unwrap(), fs::metadata(directory.path()).unwrap());
         assert_eq!((found.mode() & 0o777, found.uid()), (0o600, own.uid()));
         assert_eq!(io::read_to_string(reader).unwrap(), "left");
-        // One that is under way is left alone.
+        // A backup in progress is left alone.
         assert!(BackupFile::create(&path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock));
         drop(made);
         assert!(!partial.exists());

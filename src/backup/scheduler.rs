@@ -1,4 +1,4 @@
-//! Backups that the server makes by itself, one after each interval, of which it keeps the newest.
+//! Scheduled backups: the server makes one after each interval and keeps the newest.
 
 use std::fs;
 use std::io;
@@ -13,36 +13,38 @@ use super::{BackupError, BackupFile, lower_thread_priority, write_backup};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::{Handle, ServerLocation, Throttle};
 
-/// How the time of a backup stands in its name, in UTC: names sort as they were made.
+/// Format of the time in the name of a backup, in UTC. Names sort by time.
 const TIME_FORMAT: &str = "%Y%m%dT%H%M%SZ";
-/// What follows the time.
+/// Suffix after the time.
 const SUFFIX: &str = ".backup.zst";
-/// When the next attempt is made after one that failed, if the interval is not shorter.
+/// Delay before the next attempt after a failure, unless the interval is shorter.
 const RETRY_DELAY: Duration = Duration::from_secs(600);
-/// How long the clock is not looked at. It may be set.
+/// Interval at which the clock is read. The clock may be set at any time.
 const CLOCK_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Where backups are made, how often, and how many are kept.
+/// Directory, interval and number of scheduled backups.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BackupSchedule {
-    /// The directory, which has to be there.
+    /// Directory for the backups, which must exist.
     pub directory: PathBuf,
-    /// The time from one to the next.
+    /// Time between two backups.
     pub interval: Duration,
-    /// The newest that are kept; at least one.
+    /// Number of newest backups to keep, at least 1.
     pub keep_newest: usize,
 }
 
-/// The thread that makes them. It ends soon after this is dropped.
+/// Handle to the thread that makes scheduled backups. The thread ends soon after the handle is
+/// dropped.
 pub struct BackupScheduler {
     _wake: Sender<()>,
 }
 
 impl BackupScheduler {
-    /// Starts it. The metrics have what comes of it.
+    /// Starts the thread. Results are reported in the metrics.
     ///
     /// # Errors
-    /// When the system gives no thread. A directory that is not there is told with every attempt: it may be mounted later.
+    /// Returns an error if the system cannot start a thread. A missing directory is reported at
+    /// every attempt, because it may be mounted later.
     pub fn start(handle: Handle, intervals: BackupSchedule) -> io::Result<Self> {
         let made = BackupFiles::list(&handle, &intervals.directory);
         let mut newest = made.ok().and_then(|made| made.newest_time(handle.now()));
@@ -50,7 +52,7 @@ impl BackupScheduler {
         let (wake, woken) = mpsc::channel();
         let moved = wake.clone();
         handle.clock().on_move(move || {
-            // Nobody waits any more once the server has stopped.
+            // The receiver is gone once the server has stopped.
             let _ = moved.send(());
         });
         std::thread::Builder::new().name("backups".into()).spawn(move || {
@@ -84,9 +86,9 @@ impl BackupScheduler {
     }
 }
 
-/// Makes a backup. A panic ends this attempt alone: the next one is made in its time.
+/// Makes a backup. A panic ends this attempt only; the next backup follows on schedule.
 fn run_attempt(make: impl FnOnce() -> Result<(), BackupError>) -> Result<(), BackupError> {
-    // What the panic leaves is a partial file, which the next attempt removes.
+    // A panic leaves a partial file, which the next attempt removes.
     catch_unwind(AssertUnwindSafe(make)).unwrap_or(Err(BackupError::Panicked))
 }
 
@@ -94,7 +96,7 @@ fn to_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Why no backup was made, and what to do where that is known.
+/// Returns the reason for a failure, with a remedy if one is known.
 fn failure_reason(error: &BackupError) -> String {
     match error {
         BackupError::Io(io) if io.kind() == io::ErrorKind::ReadOnlyFilesystem => format!(
@@ -104,11 +106,11 @@ fn failure_reason(error: &BackupError) -> String {
     }
 }
 
-/// Makes one and removes those that are too many.
+/// Makes a backup and removes the oldest ones beyond the limit.
 fn create_backup(handle: &Handle, intervals: &BackupSchedule, now: Timestamp) -> Result<(), BackupError> {
     let files = BackupFiles::list(handle, &intervals.directory)?;
     for partial in &files.partial {
-        // Of a server that was killed. This one makes one after the other.
+        // Partial files of a server that was killed. This server makes one backup at a time.
         fs::remove_file(partial)?;
     }
     let path = intervals.directory.join(format!("{}{}{SUFFIX}", files.prefix, format_time(now)));
@@ -122,7 +124,7 @@ fn create_backup(handle: &Handle, intervals: &BackupSchedule, now: Timestamp) ->
     Ok(())
 }
 
-/// The files of this database in a directory; those of others are left alone.
+/// Backup files of this database in a directory. Files of other databases are left alone.
 struct BackupFiles {
     prefix: String,
     finished: Vec<(Timestamp, PathBuf)>,
@@ -131,7 +133,7 @@ struct BackupFiles {
 
 impl BackupFiles {
     fn list(handle: &Handle, directory: &Path) -> io::Result<Self> {
-        // It is drawn when a database is opened for the first time, and by a restore.
+        // The instance ID is drawn when a database is opened for the first time, and by a restore.
         let instance = u32::from_be_bytes(handle.with_state(|state| state.instance_id.unwrap_or_default()));
         let mut files = Self { prefix: format!("overdue-{instance:08x}-"), finished: Vec::new(), partial: Vec::new() };
         for entry in fs::read_dir(directory)? {
@@ -148,7 +150,8 @@ impl BackupFiles {
         Ok(files)
     }
 
-    /// The oldest first; those that a clock made that stood ahead count as older than all others.
+    /// Returns the finished backups, oldest first. Backups with a time in the future, made while
+    /// the clock was ahead, count as the oldest.
     fn oldest_first(mut self, now: Timestamp) -> Vec<(Timestamp, PathBuf)> {
         self.finished.sort_by_key(|(at, _)| (!at.is_ahead_of(now), *at));
         self.finished
@@ -160,7 +163,7 @@ impl BackupFiles {
 }
 
 fn format_time(at: Timestamp) -> String {
-    // A clock can show what no date is.
+    // The clock can show a time that is not a valid date.
     jiff::Timestamp::from_second(at.secs()).unwrap_or_default().strftime(TIME_FORMAT).to_string()
 }
 

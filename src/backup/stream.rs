@@ -1,8 +1,9 @@
-//! What a backup is made of: frames, each with its checksum, and at the end the checksum of the whole.
+//! Format of a backup: frames, each with a checksum, and at the end a checksum of the whole.
 //!
-//! A line says what it is and in which format. Then come frames: the length of what it holds and its CRC-32, each in 4 bytes little endian;
-//! then its kind in a byte. The first says when and by what it was made. Frames of rows name their table. The last has the SHA-256 of all
-//! before it; nothing follows.
+//! The first line names the program and the format version. Frames follow. A frame starts with the
+//! length of its content and its CRC-32, each in 4 bytes little endian, then its kind in 1 byte.
+//! The first frame has the time and the release. A frame of rows names its table. The last frame
+//! has the SHA-256 of everything before it. Nothing follows it.
 
 use std::io::{self, Read, Write};
 
@@ -12,13 +13,13 @@ use sha2::{Digest as _, Sha256};
 use super::{BackupError, BackupInfo};
 use crate::store::TableRows;
 
-/// What every backup begins with; the number is that of the format.
+/// First line of every backup, with the version of the format.
 const MAGIC: &[u8] = b"overdue backup 1\n";
-/// What every backup of every format begins with.
+/// First bytes of every backup of any format version.
 const MAGIC_PREFIX: &[u8] = b"overdue backup ";
-/// Bytes before what a frame holds.
+/// Size of a frame header, in bytes.
 const FRAME_HEADER_BYTES: usize = 8;
-/// Bytes of the longest frame: see [limits](crate::docs::limits).
+/// Maximum size of a frame, in bytes: see [limits](crate::docs::limits).
 const MAX_FRAME_BYTES: usize = 128 << 20;
 
 const KIND_INFO: u8 = 0;
@@ -31,7 +32,7 @@ struct BackupInfoRow {
     release: String,
 }
 
-/// Writes a stream.
+/// Writer of a stream.
 pub(super) struct BackupWriter<W> {
     out: W,
     hash: Sha256,
@@ -49,11 +50,11 @@ impl<W: Write> BackupWriter<W> {
 
     pub(super) fn write_rows(&mut self, rows: &TableRows<'_>) -> io::Result<()> {
         let name = rows.table().as_bytes();
-        // Tables have short names.
+        // Table names are short.
         self.write_frame(KIND_ROWS, &[&[name.len() as u8], name, rows.bytes()])
     }
 
-    /// Ends it, and gives back what it was written to.
+    /// Writes the end frame and returns the output.
     pub(super) fn finish(mut self) -> io::Result<W> {
         let hash = self.hash.clone().finalize();
         self.write_frame(KIND_END, &[hash.as_slice()])?;
@@ -82,7 +83,7 @@ impl<W: Write> BackupWriter<W> {
     }
 }
 
-/// Reads a stream.
+/// Reader of a stream.
 pub(super) struct BackupReader<R> {
     input: R,
     hash: Sha256,
@@ -92,7 +93,7 @@ pub(super) struct BackupReader<R> {
 }
 
 impl<R: Read> BackupReader<R> {
-    /// Reads what it says of itself.
+    /// Reads the first line and the metadata.
     pub(super) fn begin(mut input: R) -> Result<Self, BackupError> {
         let mut magic = vec![0; MAGIC.len()];
         let begins = input.read_exact(&mut magic);
@@ -102,7 +103,7 @@ impl<R: Read> BackupReader<R> {
                 return Err(damage_error("it is a backup of a newer release: restore it with that one or a newer one"));
             }
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
-            // Of a compressed one nothing can be read before some of it is there: that is the error of the decoder.
+            // A decoder fails like this if a compressed file ends too early.
             Err(error) if error.get_ref().is_some() => return Err(damage_error("it is cut short, or is still being written")),
             _ => return Err(damage_error("it is no backup of overdue")),
         }
@@ -121,7 +122,8 @@ impl<R: Read> BackupReader<R> {
         &self.info
     }
 
-    /// The next rows; `None` at its end, when all of it is what was written.
+    /// Returns the next rows. Returns `None` at the end, once the checksum of the whole is
+    /// verified.
     pub(super) fn next_rows(&mut self) -> Result<Option<TableRows<'_>>, BackupError> {
         if self.is_finished {
             return Ok(None);
@@ -141,14 +143,14 @@ impl<R: Read> BackupReader<R> {
         }
     }
 
-    /// The rows in the frame.
+    /// Parses the rows in the current frame.
     fn frame_rows(&self) -> Option<TableRows<'_>> {
         let (len, rest) = self.frame.get(1..)?.split_first()?;
         let (table, rows) = rest.split_at_checked(usize::from(*len))?;
         TableRows::read(std::str::from_utf8(table).ok()?, rows)
     }
 
-    /// The next frame: its kind and what it holds.
+    /// Reads the next frame and returns its kind and content.
     fn read_frame(&mut self) -> Result<(u8, &[u8]), BackupError> {
         let cut = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => damage_error("it has no end: it was cut, or is still being written"),
@@ -162,7 +164,7 @@ impl<R: Read> BackupReader<R> {
             return Err(damage_error("it is damaged: a frame cannot be that long"));
         }
         self.frame.clear();
-        // It grows with what there is, whatever the length says.
+        // The buffer grows with the data that exists, whatever the header claims.
         let read = (&mut self.input).take(len as u64).read_to_end(&mut self.frame)?;
         if read < len {
             return Err(cut(io::ErrorKind::UnexpectedEof.into()));
@@ -223,7 +225,7 @@ mod tests {
             assert!(read(&changed).is_err(), "changed at {len}");
         }
         assert!(read(&[&whole[..], b"x"].concat()).is_err());
-        // A frame that is missing, and two that changed their places: each is sound by itself.
+        // A missing frame, and two swapped frames: each frame is valid by itself.
         let mut stream = BackupWriter::begin(Vec::new(), &about()).unwrap();
         let begin = stream.out.len();
         stream.write_rows(&TableRows::read("pings", &ROW).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What is to be told: the facts as they were gathered, and the alert that is made of them.
+//! Facts of an alert as gathered, and the alert that is composed from them.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -16,80 +16,80 @@ use crate::domain::project::PingKey;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 
-/// What somebody is to be told, as it is at the moment of sending.
+/// Content of a message, as of the moment of sending.
 #[derive(Clone, Debug)]
 pub enum AlertFacts {
-    /// News of one check.
+    /// Event of one check.
     Check(Box<CheckFacts>, CheckEvent),
-    /// News of several checks in one message.
+    /// Events of several checks in one message.
     Digest {
-        /// Those that went down and are down.
+        /// Checks that went down and are down.
         down: Vec<CheckSummary>,
-        /// Those that are up again.
+        /// Checks that are up again.
         up: Vec<CheckSummary>,
     },
-    /// Checks that fell due while pings could not be taken, and did not report since.
+    /// Checks that became due while the server accepted no pings, and have not reported since.
     ServerOutage {
-        /// Since when no pings were taken.
+        /// Start of the time without pings.
         from: Timestamp,
-        /// Until when.
+        /// End of the time without pings.
         until: Timestamp,
-        /// The checks.
+        /// Affected checks.
         checks: Vec<CheckSummary>,
     },
-    /// Checks that are down as they were before.
+    /// Reminder of checks that are still down.
     StillDown(Vec<CheckSummary>),
-    /// Trouble of the server or of another channel.
+    /// Problem of the server or of another channel.
     Notice {
-        /// What it is, in a few words.
+        /// Problem in a few words.
         title: String,
-        /// What it means and what to do.
+        /// Explanation and advice.
         text: String,
-        /// Whether it is over.
+        /// True if the problem is resolved.
         is_resolved: bool,
     },
 }
 
-/// What happened to one check.
+/// Event of one check.
 #[derive(Clone, Debug)]
 pub enum CheckEvent {
-    /// It went down.
+    /// The check went down.
     Down {
-        /// The change.
+        /// Status change.
         flip: Flip,
-        /// What else there is to say of it.
+        /// Context of the change.
         also: EventContext,
     },
-    /// It is up again.
+    /// The check is up again.
     Up {
-        /// The change.
+        /// Status change.
         flip: Flip,
-        /// The change that made it go down.
+        /// Status change that began the downtime.
         down: Flip,
-        /// Whether this channel was told that it was down.
+        /// True if this channel was notified of the downtime.
         was_notified: bool,
-        /// What else there is to say of it.
+        /// Context of the change.
         also: EventContext,
     },
-    /// Its alert is over for this channel, though it is not known to be up.
+    /// The alert is closed for this channel, though the check is not known to be up.
     Closed {
-        /// When.
+        /// Time at which it was closed.
         at: Timestamp,
-        /// Why.
+        /// Reason for closing it.
         why: Closing,
     },
-    /// It is told to try the channel.
+    /// Test of a channel.
     Test {
-        /// When.
+        /// Time of the test.
         at: Timestamp,
-        /// Whether to try what is sent when a check is up again.
+        /// True for the message that is sent when a check is up again.
         up: bool,
-        /// The name of the channel.
+        /// Name of the channel.
         channel: String,
     },
 }
 
-/// Why the alert of a check is over for a channel, though the check is not known to be up.
+/// Reason to close an alert for a channel, though the check is not known to be up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Closing {
     /// The check was paused.
@@ -100,240 +100,242 @@ pub enum Closing {
     Unassigned,
 }
 
-/// Why a change was not told earlier.
+/// Reason for the delay of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DelayReason {
-    /// The receiver did not answer, or refused messages.
+    /// The receiver did not respond, or refused messages.
     Undelivered,
     /// The channel had quiet hours.
     QuietHours,
-    /// The channel had sent as many messages as it may within a day.
+    /// The channel had reached its daily limit.
     DailyLimit,
-    /// People had been told often enough about the check for a while.
+    /// People had reached the limit of messages about the check.
     Flapping,
 }
 
-/// What else there is to say of a change.
+/// Context of a status change.
 #[derive(Clone, Default, Debug)]
 pub struct EventContext {
-    /// Why it was not told earlier, if that is known.
+    /// Reason for the delay of the message, if known.
     pub delay: Option<DelayReason>,
-    /// When it came up before it went down, if that was not told.
+    /// Time at which it came up before it went down, if that was not sent.
     pub up_since: Option<Timestamp>,
-    /// How often it changed since then without being told.
+    /// Number of changes since then that were not sent, and the time of the first.
     pub unreported_changes: Option<(u16, Timestamp)>,
-    /// A time in which pings may have been lost.
+    /// Outage of the server in which pings may have been lost.
     pub outage: Option<(Timestamp, Timestamp)>,
-    /// The maintenance window in which it went down.
+    /// Maintenance window in which it went down.
     pub window: Option<String>,
 }
 
-/// A check as it is at the moment of sending.
+/// Check as of the moment of sending.
 #[derive(Clone, Debug)]
 pub struct CheckFacts {
-    /// Its UUID, which no message names unless a template asks for it.
+    /// UUID. Messages contain it only if a template uses it.
     pub uuid: Uuid,
-    /// What names it to those who must not ping it.
+    /// Identifier for readers that must not be able to ping the check.
     pub unique_key: UniqueKey,
-    /// Its project's name.
+    /// Name of the project.
     pub project: String,
-    /// Its settings.
+    /// Settings of the check.
     pub settings: Arc<CheckSettings>,
-    /// Pings ever logged.
+    /// Number of pings ever logged.
     pub n_pings: u64,
-    /// Failures and missed deadlines in a row.
+    /// Consecutive failures and missed deadlines.
     pub failures: u16,
-    /// The last ping at or before the change.
+    /// Last ping at or before the change.
     pub last_ping: Option<PingFacts>,
-    /// Its last success.
+    /// Time of the last success.
     pub last_success: Option<Timestamp>,
-    /// The names of other checks of the project that are down; at most as many as are to be named.
+    /// Names of other checks of the project that are down, at most as many as a message names.
     pub other_down_names: Vec<String>,
-    /// How many others are down.
+    /// Number of other checks that are down.
     pub other_down_count: usize,
-    /// The ping keys of its project, which no message names.
+    /// Ping keys of the project, which messages never contain.
     pub ping_keys: Vec<PingKey>,
-    /// The check as the API shows it to a key that may read and write, if a template asks for it: see [`uses_check_json`].
+    /// Check as the API shows it to a read-write key, if a template uses it: see
+    /// [`uses_check_json`].
     pub json: Option<String>,
-    /// The names under which the downtime was told, if the check has others by now.
+    /// Names under which the downtime was reported, if the check has been renamed since.
     pub alerted_names: Option<Arc<NameSet>>,
 }
 
-/// A ping that is told about.
+/// Ping that a message describes.
 #[derive(Clone, Debug)]
 pub struct PingFacts {
-    /// When it came.
+    /// Time of arrival.
     pub at: Timestamp,
-    /// What it meant.
+    /// Kind of ping.
     pub kind: PingKind,
-    /// How it came.
+    /// Protocol of the ping.
     pub scheme: PingScheme,
-    /// The exit status that it reported.
+    /// Exit status that the job reported.
     pub exit_status: Option<u8>,
-    /// Where it came from.
+    /// Address of the client.
     pub from: Option<IpAddr>,
-    /// Microseconds that its run took.
+    /// Run time of the job in microseconds.
     pub run_duration: Option<i64>,
-    /// Its body, or the end of it.
+    /// Body, or the end of it.
     pub body: Vec<u8>,
-    /// What a reader sees of it if it was a mail.
+    /// Readable text, if the ping was a mail.
     pub mail: Option<MailText>,
 }
 
-/// A mail as its reader sees it: no header but the subject, since others hold the address that pings the check.
+/// Readable part of a mail. It has no header but the subject: other headers contain the address
+/// that pings the check.
 #[derive(Clone, Debug)]
 pub struct MailText {
-    /// Its subject, decoded.
+    /// Decoded subject.
     pub subject: String,
-    /// The text of its parts, decoded.
+    /// Decoded text of its parts.
     pub text: String,
 }
 
-/// A check in a list of several.
+/// Check in a list of several.
 #[derive(Clone, Debug)]
 pub struct CheckSummary {
-    /// Its name.
+    /// Name of the check.
     pub name: String,
-    /// Its project's name.
+    /// Name of the project.
     pub project: String,
-    /// What names the project in addresses of pages.
+    /// UUID of the project for URLs of pages.
     pub project_uuid: Option<Uuid>,
-    /// Since when it has been down.
+    /// Start of the downtime.
     pub since: Timestamp,
-    /// Why.
+    /// Cause of the downtime.
     pub cause: FlipCause,
-    /// Its last success.
+    /// Time of the last success.
     pub last_success: Option<Timestamp>,
 }
 
-/// Where and when a message is written.
+/// Time, time zone and server for the text of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderContext<'a> {
-    /// The moment of sending.
+    /// Moment of sending.
     pub now: Timestamp,
-    /// The zone of times of checks that have none of their own.
+    /// Time zone for checks that have none of their own.
     pub zone: &'a Timezone,
-    /// The base URL under which pages of checks are served; `None`: messages have no links.
+    /// Base URL of the pages of checks. `None`: messages have no links.
     pub page_base_url: Option<&'a str>,
-    /// The host of the base URL.
+    /// Host of the base URL.
     pub host: &'a str,
 }
 
-/// What is to be told, in words.
+/// Alert as text.
 #[derive(Clone, Debug)]
 pub struct Alert {
-    /// What kind of news it is.
+    /// Event that the alert reports.
     pub event: AlertEvent,
-    /// Whether a test is made with what is sent when a check is up again.
+    /// True for a test of the message that is sent when a check is up again.
     pub tests_recovery: bool,
-    /// When it happened.
+    /// Time of the event.
     pub at: Timestamp,
-    /// How bad it is.
+    /// Severity of the event.
     pub severity: AlertSeverity,
-    /// What happened, in one line.
+    /// Event in one line.
     pub title: String,
-    /// What, why and since when: a few sentences.
+    /// Event, cause and start, in a few sentences.
     pub lead: String,
-    /// The reason in a few words.
+    /// Cause in a few words.
     pub reason: String,
-    /// All of it in one line for a phone.
+    /// Whole alert in one line for a phone.
     pub short: String,
-    /// The check's description.
+    /// Description of the check.
     pub description: String,
-    /// What else is known, the most important first.
+    /// Further facts, the most important first.
     pub facts: Vec<LabelledFact>,
-    /// Checks, under headings.
+    /// Lists of checks with headings.
     pub lists: Vec<AlertList>,
-    /// What is to be said of other checks.
+    /// Sentence about other checks.
     pub other_checks: String,
-    /// The end of what the job sent last.
+    /// End of the last output of the job.
     pub output: Option<JobOutput>,
-    /// The page of the check, or of several the list of their project.
+    /// URL of the check's page; for several checks, of the list of their project.
     pub link: Option<String>,
-    /// The host of the server that tells it.
+    /// Host of the server that sends the alert.
     pub host: String,
-    /// The one check that it is about.
+    /// Check that the alert is about, if it is a single one.
     pub check: Option<AlertedCheck>,
 }
 
-/// How bad news are.
+/// Severity of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AlertSeverity {
-    /// Something is down.
+    /// A check is down.
     Critical,
-    /// It is over.
+    /// The problem is resolved.
     Recovery,
-    /// Somebody should look, though nothing is known to be down.
+    /// A person should look, though no check is known to be down.
     Warning,
-    /// Nothing happened.
+    /// Information only.
     Info,
 }
 
-/// Something that is known.
+/// Fact with a label.
 #[derive(Clone, Debug)]
 pub struct LabelledFact {
-    /// What it is.
+    /// Label of the fact.
     pub label: &'static str,
-    /// The value.
+    /// Value of the fact.
     pub value: String,
 }
 
 /// Checks under a heading.
 #[derive(Clone, Debug)]
 pub struct AlertList {
-    /// The heading.
+    /// Heading of the list.
     pub heading: &'static str,
-    /// A line for each check.
+    /// One line for each check.
     pub items: Vec<String>,
 }
 
-/// What the job sent last.
+/// Last output of a job.
 #[derive(Clone, Debug)]
 pub struct JobOutput {
-    /// What it is: `The last lines it sent`.
+    /// Label, such as `The last lines it sent`.
     pub label: &'static str,
-    /// The text, as UTF-8 with replacements, control characters and colours taken out.
+    /// Text as valid UTF-8, without control characters and terminal colors.
     pub text: String,
 }
 
-/// The check that an alert is about, for kinds that name it to programs.
+/// Check that an alert is about, for kinds that identify it to programs.
 #[derive(Clone, Debug)]
 pub struct AlertedCheck {
-    /// Its name, or what stands for it.
+    /// Display name of the check.
     pub name: String,
-    /// The facts.
+    /// Facts of the check.
     pub facts: CheckFacts,
-    /// What caused the change.
+    /// Cause of the change.
     pub cause: FlipCause,
-    /// When its downtime began, and when it ended if it did.
+    /// Start of the downtime, and its end if it has ended.
     pub downtime: Option<(Timestamp, Option<Timestamp>)>,
 }
 
-/// One try to send an alert.
+/// One attempt to send an alert.
 #[derive(Clone, Debug)]
 pub struct SendAttempt {
-    /// What names the alert for good: `<instance>-<number>`. Every try has the same.
+    /// Permanent id of the alert: `<instance>-<number>`. Every attempt has the same.
     pub id: String,
-    /// Which try it is, from 1.
+    /// Number of the attempt, from 1.
     pub number: u16,
-    /// When it is made.
+    /// Time of the attempt.
     pub at: Timestamp,
-    /// Since when the channel has failed; `None`: it did not.
+    /// Start of the current failure of the channel. `None`: it is not failing.
     pub failing_since: Option<Timestamp>,
-    /// Whether an earlier try may have arrived.
+    /// True if an earlier attempt may have arrived.
     pub may_be_duplicate: bool,
-    /// Whether it was refused as it was, so that only the plainest form is sent.
+    /// True if the full form was refused, so that only the plainest form is sent.
     pub plain: bool,
-    /// What names a mail: `<instance>-<channel>-<flip>`.
+    /// Id of the mail: `<instance>-<channel>-<flip>`.
     pub mail_id: String,
-    /// What names the mail that this one answers.
+    /// Id of the mail that this one answers.
     pub mail_in_reply_to: Option<String>,
-    /// Where whoever gets it ends that.
+    /// Unsubscribe URL for the recipient.
     pub unsubscribe_url: Option<String>,
 }
 
 impl AlertSeverity {
-    /// The sign in front of titles.
+    /// Emoji in front of titles.
     pub fn emoji(self) -> &'static str {
         match self {
             Self::Critical => "🔴",
@@ -353,7 +355,7 @@ impl AlertSeverity {
         }
     }
 
-    /// A colour, as 24 bits.
+    /// RGB color in 24 bits.
     pub fn colour(self) -> u32 {
         match self {
             Self::Critical => 0x00d9_534f,
@@ -365,22 +367,22 @@ impl AlertSeverity {
 }
 
 impl Alert {
-    /// Whether channels send what they send when a check is up again.
+    /// True if channels send the message for a check that is up again.
     pub fn is_up(&self) -> bool {
         self.event == AlertEvent::Up || self.tests_recovery
     }
 
-    /// What its link leads to, for people.
+    /// Text of the link, for people.
     pub fn link_text(&self) -> &'static str {
         if self.check.is_some() { "Open the check" } else { "Open the list of checks" }
     }
 
-    /// The word for its status: `down` or `up`.
+    /// Status as a word: `down` or `up`.
     pub fn status(&self) -> &'static str {
         if self.is_up() { "up" } else { "down" }
     }
 
-    /// What names the incident that it belongs to.
+    /// Id of the incident that the alert belongs to.
     pub fn incident_key(&self, attempt: &SendAttempt) -> String {
         match &self.check {
             Some(subject) if self.event != AlertEvent::Test => subject.facts.unique_key.to_string(),
@@ -390,12 +392,12 @@ impl Alert {
 }
 
 impl CheckFacts {
-    /// What is left of a check that is gone.
+    /// Facts that remain of a deleted check.
     pub fn for_deleted_check(names: NameSet, unique_key: UniqueKey, project: &str) -> Self {
         Self { unique_key, settings: Arc::new(names.into_settings()), ..Self::example(project) }
     }
 
-    /// A made-up check, for a test of a channel that is about no check.
+    /// Example check, for a test of a channel.
     pub fn example(project: &str) -> Self {
         let name = crate::domain::text::Name::parse("TEST").unwrap_or_default();
         let slug = crate::domain::text::Slug::parse("test").unwrap_or_default();
@@ -416,14 +418,14 @@ impl CheckFacts {
         }
     }
 
-    /// Returns a text that the job sent without what would let its reader ping.
+    /// Masks addresses that ping the check in a text that the job sent.
     pub(super) fn without_ping_addresses<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let keys: Vec<_> = self.ping_keys.iter().map(PingKey::as_str).collect();
         ping_address::mask_ping_addresses(text, self.uuid, &keys)
     }
 }
 
-/// Whether a channel's templates ask for the check as the API shows it.
+/// True if templates of a channel use the check as the API shows it.
 pub fn uses_check_json(settings: &crate::domain::channel::ChannelSettings) -> bool {
     settings.kind().name == "webhook" && settings.pairs().any(|(_, value)| value.contains("$JSON"))
 }

@@ -1,4 +1,4 @@
-//! Every sentence of an alert.
+//! Texts of alerts.
 
 use crate::channel::alert::{
     Alert, AlertFacts, AlertList, AlertSeverity, AlertedCheck, CheckEvent, CheckFacts, CheckSummary, Closing, DelayReason, EventContext,
@@ -12,17 +12,17 @@ use crate::domain::formatting::{TimeFormatter, format_count, format_duration};
 use crate::domain::ping::PingKind;
 use crate::domain::timestamp::Timestamp;
 
-/// Bytes of a body that are worth showing; the widest channel, mail, shows that many.
+/// Bytes of a body that are worth showing: the limit of mail, which shows the most.
 const MAX_OUTPUT_BYTES: usize = 10_000;
-/// Bytes of the longest address that pings a check, with room for what stands around it.
+/// Upper bound for an address that pings a check, in bytes, with the text around it.
 const MAX_ADDRESS_BYTES: usize = 1_000;
 
-/// What is said where an earlier try may have arrived.
+/// Note for an alert whose earlier attempt may have arrived.
 pub fn duplicate_note(attempt: &SendAttempt) -> Option<&'static str> {
     attempt.may_be_duplicate.then_some("(This may be a repeat: it is not known whether an earlier try arrived.)")
 }
 
-/// The alert that tells these facts.
+/// Composes the alert for these facts.
 pub fn compose_alert(facts: AlertFacts, scene: RenderContext<'_>) -> Alert {
     match facts {
         AlertFacts::Check(check, news) => check_alert(*check, &news, scene),
@@ -42,7 +42,7 @@ pub fn compose_alert(facts: AlertFacts, scene: RenderContext<'_>) -> Alert {
     }
 }
 
-/// An alert that says nothing but its title.
+/// Alert with nothing but a title.
 fn title_only_alert(event: AlertEvent, severity: AlertSeverity, title: &str, scene: RenderContext<'_>) -> Alert {
     Alert {
         event,
@@ -64,13 +64,13 @@ fn title_only_alert(event: AlertEvent, severity: AlertSeverity, title: &str, sce
     }
 }
 
-/// What a check is called.
+/// Display name of a check.
 pub fn check_display_name(settings: &crate::domain::check::CheckSettings) -> String {
     let names = [settings.name.as_str(), settings.slug.as_str()].map(to_one_line);
     names.into_iter().find(|name| !name.is_empty()).unwrap_or_else(|| "A check without a name".into())
 }
 
-/// The title of a check that went down.
+/// Title for a check that went down.
 fn down_title(name: &str, cause: FlipCause) -> String {
     match cause {
         FlipCause::ExitStatus(status) => format!("{name} failed with exit status {status}"),
@@ -193,7 +193,7 @@ fn closed(name: &str, at: Timestamp, why: Closing, times: &TimeFormatter<'_>, sc
     Alert { at, short: format!("CLOSED: {name}. {lead}"), lead, reason: reason.into(), ..alert }
 }
 
-/// Why nobody was told of a downtime before it was over.
+/// Reason why a downtime was not reported before it ended.
 fn missed_notification_clause(delay: Option<DelayReason>) -> &'static str {
     match delay {
         Some(DelayReason::Undelivered) => "; this could not be delivered earlier",
@@ -204,7 +204,7 @@ fn missed_notification_clause(delay: Option<DelayReason>) -> &'static str {
     }
 }
 
-/// Why a message about a check that is down comes late.
+/// Reason why a message about a check that is down is late.
 fn delay_sentence(delay: DelayReason) -> &'static str {
     match delay {
         DelayReason::Undelivered => "This message is late: it could not be delivered earlier.",
@@ -232,7 +232,7 @@ fn labelled_facts(check: &CheckFacts, times: &TimeFormatter<'_>) -> Vec<Labelled
         ("Project", Some(to_one_line(&check.project))),
         ("Tags", (!tags.is_empty()).then(|| tags.join(", "))),
         ("Schedule", Some(format!("{}{zone}, {grace} of grace", settings.describe_schedule()))),
-        // What is not known any more is left out.
+        // Unknown facts are left out.
         ("Last ping", last_ping.map(|ping| describe_ping(ping, times)).or_else(|| (check.n_pings == 0).then(|| "none".into()))),
         ("Subject", subject.filter(|subject| !subject.is_empty())),
         ("Last success", success.map(|at| times.at(at))),
@@ -242,7 +242,7 @@ fn labelled_facts(check: &CheckFacts, times: &TimeFormatter<'_>) -> Vec<Labelled
     known.into_iter().filter_map(|(label, value)| Some(LabelledFact { label, value: value.filter(|value| !value.is_empty())? })).collect()
 }
 
-/// A ping in half a line: when, what, how long, from where.
+/// Ping in half a line: time, kind, run time and origin.
 fn describe_ping(ping: &PingFacts, times: &TimeFormatter<'_>) -> String {
     let what = match (ping.kind, ping.exit_status) {
         (PingKind::Success, _) => "success".into(),
@@ -257,8 +257,8 @@ fn describe_ping(ping: &PingFacts, times: &TimeFormatter<'_>) -> String {
     [Some(times.at(ping.at)), Some(what), took, from].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// The end of what a ping sent; of a mail, the end of its text. What would let its reader ping is masked before it is cut, so that no part
-/// of it is left.
+/// End of what a ping sent; for a mail, the end of its text. Addresses that ping the check are
+/// masked before the text is cut, so that no part of one remains.
 fn job_output(check: &CheckFacts, ping: &PingFacts) -> Option<JobOutput> {
     let (sent, label) = match &ping.mail {
         Some(mail) => (mail.text.as_bytes(), "The last lines of its mail:"),
@@ -285,7 +285,7 @@ fn other_checks_sentence(check: &CheckFacts) -> String {
     }
 }
 
-/// A check of a list with why it is down.
+/// List item for a check, with the cause of its downtime.
 fn list_item(brief: &CheckSummary, times: &TimeFormatter<'_>) -> String {
     let why = match brief.cause {
         FlipCause::Late | FlipCause::SettingsChanged => match brief.last_success {
@@ -366,7 +366,7 @@ fn still_down_alert(checks: &[CheckSummary], scene: RenderContext<'_>) -> Alert 
     )
 }
 
-/// News of several checks of one project, which `one` of them names.
+/// Alert about several checks of one project. `one` is any of them; it names the project.
 fn multi_check_alert(
     event: AlertEvent,
     severity: AlertSeverity,

@@ -1,4 +1,5 @@
-//! How each kind sends and what its answers mean, one file for one kind. Their settings are in the tables of the domain.
+//! Channel kinds: the requests of each kind and the meaning of responses, one file for each. Their
+//! settings are in the tables of the domain.
 
 mod alertmanager;
 mod apprise;
@@ -41,27 +42,26 @@ use crate::channel::transport_reply::{ChannelResponse, Verdict};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::timestamp::Timestamp;
 
-/// The requests that keep alerts alive.
+/// Creates the requests that refresh alerts.
 type PrepareResend = fn(&ChannelSettings, &[&Alert], Timestamp) -> Vec<SendStep>;
 
-/// What a kind does. There is one of each, in a file of its own.
+/// Implementation of a kind. Each is in a file of its own.
 pub(super) struct ChannelSender {
-    /// The name of the kind.
     name: &'static str,
-    /// Whether what was refused can be sent in a plainer form.
+    /// True if a refused message can be sent in a plainer form.
     pub(super) has_plain_form: bool,
-    /// How fast it may send to one destination.
+    /// Rate limit for one destination.
     pub(super) send_rate: fn(&ChannelSettings) -> Option<SendRate>,
-    /// What is to be sent; nothing: it does nothing about this alert.
+    /// Creates the steps for an alert; empty if the kind does not send it.
     pub(super) send: fn(&SendContext<'_>) -> Vec<SendStep>,
-    /// What keeps alive what would end by itself.
+    /// Creates the requests that refresh alerts, if they expire at the receiver.
     pub(super) resend: Option<PrepareResend>,
-    /// What an answer means.
+    /// Interprets a response.
     pub(super) judge: fn(&SendContext<'_>, &ChannelRequest, &ChannelResponse, Timestamp) -> Verdict,
 }
 
 impl ChannelSender {
-    /// What the files of kinds begin with.
+    /// Defaults for the files of kinds.
     const DEFAULTS: Self = Self {
         name: "",
         has_plain_form: true,
@@ -72,7 +72,7 @@ impl ChannelSender {
     };
 }
 
-/// Every kind that there is, by name; a group is told by telling its members.
+/// All kinds by name, except for groups: their members are notified instead.
 const SENDERS: [&ChannelSender; 29] = [
     &alertmanager::ALERTMANAGER,
     &apprise::APPRISE,
@@ -105,17 +105,17 @@ const SENDERS: [&ChannelSender; 29] = [
     &zulip::ZULIP,
 ];
 
-/// What a kind does; `None` for a group.
+/// Implementation of a kind; `None` for a group.
 pub(super) fn sender_for(kind: &ChannelKind) -> Option<&'static ChannelSender> {
     SENDERS.into_iter().find(|sender| sender.name == kind.name)
 }
 
-/// So many at once, then one in each such number of seconds.
+/// Rate limit: a burst, then one message per this number of seconds.
 const fn rate(burst: u32, seconds: u64) -> Option<SendRate> {
     Some(SendRate { burst, refill: Duration::from_secs(seconds) })
 }
 
-/// A channel, what it is to tell, and which try it is.
+/// Channel, alert and attempt.
 pub(super) struct SendContext<'a> {
     pub(super) settings: &'a ChannelSettings,
     pub(super) alert: &'a Alert,
@@ -123,33 +123,31 @@ pub(super) struct SendContext<'a> {
 }
 
 impl<'a> SendContext<'a> {
-    /// A setting.
     fn get(&self, key: &str) -> Option<&'a str> {
         self.settings.get(key)
     }
 
-    /// A setting that the table makes sure of.
+    /// Value of a setting that is required for the kind.
     fn required(&self, key: &str) -> &'a str {
         self.get(key).unwrap_or_default()
     }
 
-    /// A URL without a slash at its end.
+    /// URL without a trailing slash.
     fn base_url(&self, key: &str) -> &'a str {
         self.required(key).trim_end_matches('/')
     }
 
-    /// The number that is set for the way it goes: `priority` or `priority-up`.
+    /// Priority for this event: `priority` or `priority-up`.
     fn priority(&self) -> Option<i64> {
         let is_good = self.alert.is_up() || self.alert.severity == AlertSeverity::Recovery;
         self.settings.number(if is_good { "priority-up" } else { "priority" })
     }
 
-    /// The text of the alert.
     fn text(&self, dialect: Dialect, show: TextSections, limit: LengthLimit) -> String {
         render::render_text(self.alert, self.attempt, dialect, show, limit)
     }
 
-    /// The title with its sign.
+    /// Title with its emoji.
     fn title(&self, limit: LengthLimit) -> String {
         render::render_title(self.alert, limit)
     }

@@ -1,4 +1,5 @@
-//! Secrets taken out of what others have answered. Receivers repeat what they were sent, and errors are shown to people who may only read.
+//! Redaction of secrets in responses. Receivers repeat what they were sent, and errors are visible
+//! to read-only users.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -8,22 +9,23 @@ use crate::channel::render::{LengthLimit, LengthUnit, truncate_line};
 use crate::channel::send_step::{ChannelRequest, SendStep, ShellInvocation, percent_encode};
 use crate::domain::channel::{ChannelSettings, MASK};
 
-/// Characters of an answer, or of anything else that others wrote, that an error repeats.
+/// Maximum length of a quotation from a response, or from any other foreign text, in an error.
 const EXCERPT_LIMIT: LengthLimit = LengthLimit(200, LengthUnit::Chars);
-/// Secrets shorter than this are not looked for in answers: they would hide ordinary words.
+/// Shorter secrets are not searched for in responses: redacting them would hide ordinary words.
 const MIN_SECRET_LENGTH: usize = 4;
-/// Segments of paths, values of queries and words of bodies shorter than this are ordinary words.
+/// Shorter path segments, query values and words of bodies are ordinary words.
 const MIN_TOKEN_LENGTH: usize = 10;
-/// Words of commands shorter than this are names of programs and files.
+/// Shorter words of commands are names of programs and files.
 const MIN_COMMAND_TOKEN_LENGTH: usize = 16;
 
-/// A line of at most 200 characters.
+/// Line of at most 200 characters.
 pub(super) fn redacted_excerpt(line: &str) -> String {
     truncate_line(line, EXCERPT_LIMIT)
 }
 
-/// A text of others on one line, without the channel's secrets, in whatever spelling the step had them, and without what follows the host in
-/// its URLs: for some receivers that is all it takes to send.
+/// Foreign text on one line, without the channel's secrets in any encoding that the step used. The
+/// part of its URLs after the host is removed too: for some receivers it is all that a sender
+/// needs.
 pub(super) fn redacted(text: &str, settings: &ChannelSettings, step: &SendStep) -> String {
     let mut secrets = RedactedSecrets(Vec::new());
     secrets.add_settings(settings);
@@ -39,7 +41,7 @@ pub(super) fn redacted(text: &str, settings: &ChannelSettings, step: &SendStep) 
     text
 }
 
-/// What is looked for.
+/// Texts to search for.
 struct RedactedSecrets(Vec<String>);
 
 impl RedactedSecrets {
@@ -77,7 +79,7 @@ impl RedactedSecrets {
         }
     }
 
-    /// Of a header what follows the scheme, and the password in it (RFC 7617).
+    /// Adds the part of a header value after the scheme, and the password in it (RFC 7617).
     fn add_header(&mut self, value: &str) {
         let Some(last) = value.split(' ').next_back() else { return };
         self.add(last);
@@ -88,11 +90,12 @@ impl RedactedSecrets {
         }
     }
 
-    /// Of a URL what follows the host, and each value of its query. With placeholders filled in, only the pieces between them are known.
+    /// Adds the part of a URL after the host, and each value of its query. If it has placeholders,
+    /// only the pieces between them are known.
     fn add_url(&mut self, url: &str) {
         let Some(path) = url.splitn(4, '/').nth(3).filter(|path| url.contains("://") && path.len() >= MIN_SECRET_LENGTH) else { return };
         self.add(url);
-        // The name of the host is no secret, also where the path repeats it: it is what an error is about.
+        // The host name is no secret, even if the path repeats it: the error is about it.
         let host = url.split('/').nth(2).unwrap_or_default();
         let pieces = path.split(['/', '?', '&', '=', '#']);
         let pieces = pieces.filter(|piece| piece.len() >= MIN_TOKEN_LENGTH && !piece.contains('$'));
@@ -102,7 +105,8 @@ impl RedactedSecrets {
         }
     }
 
-    /// Of a form the values without placeholders, as they stand there and decoded, unless a host is named so.
+    /// Adds the values of a form that have no placeholder, encoded and decoded, unless they are
+    /// part of the host name.
     fn add_form(&mut self, form: &str, host: &str) {
         let values = form.split('&').filter_map(|pair| Some(pair.split_once('=')?.1.trim()));
         for value in values.filter(|value| !value.contains('$') && !host.contains(value)) {
@@ -111,8 +115,8 @@ impl RedactedSecrets {
         }
     }
 
-    /// Of a body each text in quotes that is no name of a member and has no placeholder, each such value of a form, and other long words, apart
-    /// from names of members and placeholders.
+    /// Adds secrets of a body: quoted texts that are no member names and have no placeholder, such
+    /// values of a form, and other long words. Member names and placeholders are left out.
     fn add_body(&mut self, body: &str) {
         self.add_quoted(body);
         if !body.contains('"') {
@@ -132,7 +136,8 @@ impl RedactedSecrets {
         }
     }
 
-    /// The texts of JSON. Placeholders make the whole something else, so each is read for itself.
+    /// Adds the strings in JSON. Placeholders may make the body invalid JSON, so each string is
+    /// parsed separately.
     fn add_quoted(&mut self, body: &str) {
         let mut rest = body;
         while let Some((_, quoted)) = rest.split_once('"') {
@@ -151,7 +156,8 @@ impl RedactedSecrets {
         }
     }
 
-    /// Of a command its long words that look drawn by chance. A shell repeats a part of a command that it cannot read.
+    /// Adds long words of a command that look random. A shell repeats a part of a command that it
+    /// cannot parse.
     fn add_command(&mut self, shell: &ShellInvocation) {
         let is_drawn = |word: &&str| {
             word.len() >= MIN_COMMAND_TOKEN_LENGTH
@@ -161,7 +167,8 @@ impl RedactedSecrets {
         shell.command.split(|c| !is_token_character(c)).filter(is_drawn).for_each(|word| self.add(word));
     }
 
-    /// Every spelling in which a receiver may repeat them, the longest first, so that no part of one stays.
+    /// Every encoding in which a receiver may repeat the secrets, the longest first, so that no
+    /// part of one remains.
     fn spellings(self) -> Vec<String> {
         let mut all = Vec::with_capacity(self.0.len() * 4);
         for secret in self.0 {
@@ -191,7 +198,7 @@ impl RedactedSecrets {
     }
 }
 
-/// A character of a token, as far as tokens are one word.
+/// True if the character may be part of a token that is one word.
 fn is_token_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-.+/~".contains(c)
 }

@@ -1,4 +1,4 @@
-//! An alert in the dialect of a receiver, never longer than it takes.
+//! Rendering of an alert in the dialect of a receiver, within its length limit.
 
 mod chat_escaping;
 mod dialect;
@@ -14,30 +14,30 @@ use crate::channel::alert::{Alert, SendAttempt};
 use crate::channel::alert_text;
 use crate::domain::alert::AlertEvent;
 
-/// Characters of the job's output that messages show; mails show all that is kept.
+/// Characters of the job's output in messages; mails show all that is stored.
 pub const MAX_OUTPUT_CHARS: usize = 1_000;
-/// Fewer characters of it say nothing.
+/// Fewer characters of it are useless.
 const MIN_OUTPUT_CHARS: usize = 40;
-/// Characters of the plainest form of an alert.
+/// Maximum number of characters of the plainest form of an alert.
 const MAX_PLAIN_SUMMARY_CHARS: usize = 200;
 
-/// What lengths are counted in.
+/// Unit of lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LengthUnit {
     /// Bytes of UTF-8.
     Bytes,
     /// Unicode code points.
     Chars,
-    /// Units of UTF-16.
+    /// UTF-16 code units.
     Utf16,
 }
 
-/// How long something may be.
+/// Maximum length of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LengthLimit(pub usize, pub LengthUnit);
 
 impl LengthLimit {
-    /// Whether a text keeps to it.
+    /// True if a text is within the limit.
     pub fn fits(self, text: &str) -> bool {
         let length = match self.1 {
             LengthUnit::Bytes => text.len(),
@@ -48,41 +48,41 @@ impl LengthLimit {
     }
 }
 
-/// What of an alert a text shows.
+/// Sections of an alert that a text includes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextSections {
-    /// The title, where the receiver has no field of its own for it.
+    /// Title, if the receiver has no field for it.
     pub title: bool,
-    /// The facts, likewise.
+    /// Facts, if the receiver has no fields for them.
     pub facts: bool,
-    /// The link, likewise.
+    /// Link, if the receiver has no field for it.
     pub link: bool,
-    /// Characters of the job's output at most.
+    /// Maximum number of characters of the job's output.
     pub output: usize,
 }
 
 impl TextSections {
-    /// All of it.
+    /// All sections.
     pub const ALL: Self = Self { title: true, facts: true, link: true, output: MAX_OUTPUT_CHARS };
-    /// All but the title.
+    /// All sections but the title.
     pub const BELOW_TITLE: Self = Self { title: false, ..Self::ALL };
 }
 
-/// A text with the ranges that stand out in it, for receivers that take those beside the text.
+/// Text with styled ranges, for receivers that take those separately.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RenderedText {
-    /// The text.
+    /// Text without styles.
     pub text: String,
-    /// What stands out, in units of UTF-16; empty in dialects with marks of their own.
+    /// Styled ranges in UTF-16 code units; empty in dialects with marks of their own.
     pub styles: Vec<StyledRange>,
 }
 
-/// The title with its sign, cut to what fits, without marks of any dialect.
+/// Title with its emoji, cut to the limit, without marks of any dialect.
 pub fn render_title(alert: &Alert, limit: LengthLimit) -> String {
     truncate_line(&format!("{} {}", alert.severity.emoji(), to_one_line(&alert.title)), limit)
 }
 
-/// A text on one line, cut to what fits.
+/// Text on one line, cut to the limit.
 pub fn truncate_line(text: &str, limit: LengthLimit) -> String {
     let text = to_one_line(text);
     if limit.fits(&text) {
@@ -94,14 +94,15 @@ pub fn truncate_line(text: &str, limit: LengthLimit) -> String {
     fitting.and_then(shortened).unwrap_or_default()
 }
 
-/// A text on one line as a dialect shows it unchanged, cut so that what is written fits.
+/// Text on one line, escaped for a dialect, cut so that the escaped text is within the limit.
 pub fn truncate_escaped(text: &str, dialect: Dialect, limit: LengthLimit) -> String {
     let written = |chars| dialect.escape(&truncate_line(text, LengthLimit(chars, LengthUnit::Chars)));
     let chars = text.chars().count();
     largest_fitting(chars + 1, |chars| limit.fits(&written(chars))).map(written).unwrap_or_default()
 }
 
-/// Title and reason in one short line, of a test what it is of: what is sent when the receiver refused everything else.
+/// Title and reason in one short line; for a test, what it tests. It is sent if the receiver has
+/// refused everything else.
 pub fn plain_summary(alert: &Alert) -> String {
     if alert.event == AlertEvent::Test {
         return truncate_line(&alert.short, LengthLimit(MAX_PLAIN_SUMMARY_CHARS, LengthUnit::Chars));
@@ -110,13 +111,14 @@ pub fn plain_summary(alert: &Alert) -> String {
     truncate_line(&format!("{}{reason}", alert.title), LengthLimit(MAX_PLAIN_SUMMARY_CHARS, LengthUnit::Chars))
 }
 
-/// The text of an alert: [`render_styled_text`] without the ranges.
+/// Text of an alert: [`render_styled_text`] without the ranges.
 pub fn render_text(alert: &Alert, attempt: &SendAttempt, dialect: Dialect, show: TextSections, limit: LengthLimit) -> String {
     render_styled_text(alert, attempt, dialect, show, limit).text
 }
 
-/// The text of an alert. What does not fit goes, in this order: other checks, the beginning of the output, the description, facts from
-/// the last, checks of a list from the last, the link, the end of the lead. Where that leaves room, what went before comes back.
+/// Text of an alert. Parts that do not fit are dropped in this order: other checks, the beginning
+/// of the output, the description, facts from the last, checks of a list from the last, the link,
+/// the end of the lead. If space remains afterwards, earlier parts return.
 pub fn render_styled_text(alert: &Alert, attempt: &SendAttempt, dialect: Dialect, show: TextSections, limit: LengthLimit) -> RenderedText {
     if attempt.plain {
         let mut writer = DialectWriter::new(dialect);
@@ -137,7 +139,7 @@ pub fn render_styled_text(alert: &Alert, attempt: &SendAttempt, dialect: Dialect
             continue;
         };
         plan = plan.with_amount(part, amount);
-        // What went before it may have room again, where a long description is gone.
+        // Earlier parts may fit again if a long description was dropped.
         for earlier in TextPart::DROP_ORDER.into_iter().take(place).rev() {
             let least = if earlier == TextPart::Output { MIN_OUTPUT_CHARS.min(full.amount_of(earlier)) } else { 1 };
             let amount = largest_fitting(full.amount_of(earlier) + 1, |amount| fits(plan.with_amount(earlier, amount)));
@@ -148,7 +150,8 @@ pub fn render_styled_text(alert: &Alert, attempt: &SendAttempt, dialect: Dialect
     RenderedText::default()
 }
 
-/// The block of the job's output, as much of its end as fits, with what stands above it; `None`: there is no output, or no room.
+/// Block of the job's output, with as much of its end as fits, and its label. `None`: there is no
+/// output, or no space.
 pub fn render_output(alert: &Alert, dialect: Dialect, limit: LengthLimit) -> Option<(&'static str, String)> {
     let output = alert.output.as_ref()?;
     let draw = |chars| {
@@ -161,7 +164,8 @@ pub fn render_output(alert: &Alert, dialect: Dialect, limit: LengthLimit) -> Opt
     Some((output.label, draw(chars)))
 }
 
-/// The greatest number below `end` that holds, where all smaller ones hold too; `None`: not even 0 does.
+/// Greatest number below `end` for which `holds` is true, provided it is true for all smaller ones.
+/// `None`: it is false for 0.
 fn largest_fitting(end: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut low, mut high) = (0, end);
     if end == 0 || !holds(0) {
@@ -174,7 +178,7 @@ fn largest_fitting(end: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
     Some(low)
 }
 
-/// A part of a text of which more or less can be shown.
+/// Part of a text that can be shortened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TextPart {
     OtherChecks,
@@ -189,7 +193,7 @@ enum TextPart {
 }
 
 impl TextPart {
-    /// In the order in which they go.
+    /// Order in which parts are dropped.
     const DROP_ORDER: [Self; 9] = [
         Self::OtherChecks,
         Self::Output,
@@ -203,7 +207,7 @@ impl TextPart {
     ];
 }
 
-/// How much of each part is shown: characters, items, or one for all of it.
+/// Amount of each part: characters, items, or one for all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct TextLayout([usize; TextPart::DROP_ORDER.len()]);
 
@@ -307,7 +311,7 @@ impl TextLayout {
     }
 }
 
-/// The first so many characters.
+/// First characters of a text.
 fn first_chars(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) if chars > 0 => format!("{}…", text.get(..end).unwrap_or_default().trim_end()),
@@ -316,7 +320,7 @@ fn first_chars(text: &str, chars: usize) -> String {
     }
 }
 
-/// The last so many characters.
+/// Last characters of a text.
 fn last_chars(text: &str, chars: usize) -> String {
     let cut = text.chars().count().saturating_sub(chars);
     let start = text.char_indices().nth(cut).map_or(0, |(at, _)| at);

@@ -1,4 +1,4 @@
-//! What is to be sent, as plain values: whoever has sockets does it.
+//! Steps to send, as plain values without access to the network.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use crate::domain::timestamp::Timestamp;
 
-/// One thing to be done.
+/// Single step of sending an alert.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SendStep {
-    /// An HTTP request.
+    /// HTTP request.
     Http(ChannelRequest),
-    /// A mail by the server's relay.
+    /// Mail through the server's relay.
     Mail(Box<AlertMail>),
-    /// A command on this machine.
+    /// Command on this machine.
     Command(ShellInvocation),
-    /// Nothing: the message cannot be made, for this reason.
+    /// Nothing to send: the message cannot be created, for this reason.
     Unsendable(String),
 }
 
-/// The method of a request.
+/// Method of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the methods of RFC 9110 by their names")]
 pub enum RequestMethod {
@@ -29,7 +29,7 @@ pub enum RequestMethod {
 }
 
 impl RequestMethod {
-    /// Its name on the wire.
+    /// Name of the method in HTTP.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -39,56 +39,57 @@ impl RequestMethod {
     }
 }
 
-/// An HTTP request.
+/// HTTP request of a channel.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChannelRequest {
-    /// Its method.
+    /// Method of the request.
     pub method: RequestMethod,
-    /// The whole URL.
+    /// Whole URL.
     pub url: String,
-    /// Names as they are written, and values, all of whose characters Latin-1 has.
+    /// Names as written, and values in Latin-1.
     pub headers: Vec<(String, String)>,
-    /// The body; empty: none.
+    /// Body; empty: none.
     pub body: Vec<u8>,
-    /// Whether the URL is the owner's, so that redirects are followed.
+    /// True if the URL is the owner's, so that redirects are followed.
     pub is_user_url: bool,
-    /// Whether the receiver may take a minute.
+    /// True if the receiver may take a minute.
     pub is_slow: bool,
-    /// What the kind calls it, where one request follows another.
+    /// Name of the request within its kind, if one request follows another.
     pub role: &'static str,
 }
 
-/// A mail. Whoever sends it adds sender, `Date`, and the domain of message ids, which is the sender's.
+/// Mail with an alert. The sender adds `From`, `Date`, and the domain of message ids, which is that
+/// of its address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AlertMail {
-    /// Whom it goes to.
+    /// Addresses of the recipients.
     pub to: Vec<String>,
-    /// Its subject, on one line.
+    /// Subject, on one line.
     pub subject: String,
-    /// What names it, without a domain.
+    /// Message id without a domain.
     pub message_id: String,
-    /// What names the mail that it answers.
+    /// Message id of the mail that it answers.
     pub in_reply_to: Option<String>,
-    /// When it is written.
+    /// Time for `Date`.
     pub date: Timestamp,
-    /// Further headers; values are on one line, and may hold any characters.
+    /// Further headers. Values are on one line and may contain any characters.
     pub headers: Vec<(&'static str, String)>,
-    /// The text.
+    /// Plain text.
     pub text: String,
-    /// The same as HTML.
+    /// The same content as HTML.
     pub html: String,
-    /// A mail that it carries, as it came.
+    /// Mail to attach unchanged.
     pub attachment: Option<Vec<u8>>,
 }
 
-/// A command of `sh`.
+/// Command for `sh`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ShellInvocation {
-    /// What `sh -c` gets.
+    /// Argument of `sh -c`.
     pub command: String,
-    /// Variables of its environment, beside `PATH`, `HOME` and `LANG`.
+    /// Environment variables in addition to `PATH`, `HOME` and `LANG`.
     pub environment: Vec<(String, String)>,
-    /// Its standard input.
+    /// Standard input.
     pub input: Vec<u8>,
 }
 
@@ -112,7 +113,7 @@ impl fmt::Debug for ShellInvocation {
 }
 
 impl ChannelRequest {
-    /// A request without a body.
+    /// Creates a request without a body.
     pub(super) fn new(method: RequestMethod, url: impl Into<String>) -> Self {
         Self { method, url: url.into(), headers: Vec::new(), body: Vec::new(), is_user_url: false, is_slow: false, role: "" }
     }
@@ -121,7 +122,7 @@ impl ChannelRequest {
         Self::new(RequestMethod::Post, url)
     }
 
-    /// Its URL is the owner's.
+    /// Marks the URL as the owner's.
     pub(super) fn with_user_url(mut self) -> Self {
         self.is_user_url = true;
         self
@@ -148,7 +149,7 @@ impl ChannelRequest {
         request
     }
 
-    /// A body as forms send it.
+    /// Sets a form-encoded body.
     pub(super) fn with_form(self, fields: &[(&str, &str)]) -> Self {
         let pairs: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={}", percent_encode(value, ""))).collect();
         let mut request = self.with_header("Content-Type", "application/x-www-form-urlencoded");
@@ -160,27 +161,28 @@ impl ChannelRequest {
         self.with_header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// HTTP's own authentication with a password (RFC 7617).
+    /// Adds HTTP Basic authentication (RFC 7617).
     pub(super) fn with_basic_auth(self, user: &str, password: &str) -> Self {
         use base64::Engine as _;
         let pair = base64::prelude::BASE64_STANDARD.encode(format!("{user}:{password}"));
         self.with_header("Authorization", &format!("Basic {pair}"))
     }
 
-    /// The step that sends it.
+    /// Returns the single step that sends the request.
     pub(super) fn into_steps(self) -> Vec<SendStep> {
         vec![SendStep::Http(self)]
     }
 }
 
-/// Puts a member into a JSON object.
+/// Inserts a member into a JSON object.
 pub(super) fn insert_member(object: &mut Value, name: &str, value: Value) {
     if let Value::Object(members) = object {
         members.insert(name.to_owned(), value);
     }
 }
 
-/// A text as the value of a header: what Latin-1 does not have becomes `&#257;` and the like, control characters a blank.
+/// Encodes a text as a header value: characters outside Latin-1 become `&#257;` and the like,
+/// control characters a space.
 pub(super) fn encode_latin1(text: &str) -> String {
     let mut value = String::with_capacity(text.len());
     for c in text.chars() {
@@ -193,7 +195,7 @@ pub(super) fn encode_latin1(text: &str) -> String {
     value
 }
 
-/// A text with everything percent-encoded but letters, digits, `_.-~` and what is kept beside.
+/// Percent-encodes a text, except for letters, digits, `_.-~` and the characters in `kept`.
 pub(super) fn percent_encode(text: &str, kept: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,5 +1,6 @@
-//! Templates of webhooks: placeholders are looked up in the template alone, and what a value contains is never filled in. Commands get the
-//! same values as variables of their environment: see [`Values::environment_variables`].
+//! Templates of webhooks. Placeholders are only searched for in the template, never in values.
+//! Commands get the same values as environment variables: see
+//! [`TemplateValues::environment_variables`].
 
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use crate::domain::explanation;
 use crate::domain::flip::FlipCause;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 
-/// Bytes of `$TEXT` at most.
+/// Maximum length of `$TEXT`.
 const TEXT_LIMIT: LengthLimit = LengthLimit(8_000, LengthUnit::Bytes);
 
 /// Maximum number of bytes of a URL or header with its placeholders filled in.
@@ -19,19 +20,19 @@ const MAX_LINE_BYTES: usize = 8 << 10;
 /// Maximum number of bytes of a body with its placeholders filled in.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// Where a template stands, which decides how values are written.
+/// Position of a template, which decides how values are encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TemplateTarget {
-    /// In a URL: values are percent-encoded.
+    /// URL: values are percent-encoded.
     Url,
-    /// In the value of a header.
+    /// Value of a header.
     Header,
-    /// In a body: values stay as they are.
+    /// Body: values stay unchanged.
     Body,
 }
 
 impl TemplateTarget {
-    /// Maximum number of bytes of a template once its placeholders are filled in.
+    /// Maximum number of bytes of a template with its placeholders filled in.
     fn max_bytes(self) -> usize {
         match self {
             Self::Url | Self::Header => MAX_LINE_BYTES,
@@ -40,14 +41,14 @@ impl TemplateTarget {
     }
 }
 
-/// A template that is too long once its placeholders are filled in.
+/// A template is too long with its placeholders filled in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TemplateTooLong {
-    /// Maximum number of bytes in such a place.
+    /// Maximum number of bytes at this position.
     pub(super) max_bytes: usize,
 }
 
-/// What the placeholders of one alert stand for.
+/// Values of the placeholders for one alert.
 pub(super) struct TemplateValues<'a> {
     alert: &'a Alert,
     attempt: &'a SendAttempt,
@@ -55,7 +56,7 @@ pub(super) struct TemplateValues<'a> {
 }
 
 impl<'a> TemplateValues<'a> {
-    /// The values of an alert; `None`: it is about no check.
+    /// Values for an alert. `None`: it is about no check.
     pub(super) fn for_alert(alert: &'a Alert, attempt: &'a SendAttempt) -> Option<Self> {
         alert.check.as_ref().map(|subject| Self { alert, attempt, subject })
     }
@@ -63,18 +64,18 @@ impl<'a> TemplateValues<'a> {
     /// Fills in a template for a header.
     ///
     /// # Errors
-    /// When the value has more bytes than a header may have.
+    /// If the value is longer than a header may be.
     pub(super) fn fill_header(&self, template: &str) -> Result<String, TemplateTooLong> {
         let (value, most) = (encode_latin1(&self.fill(template, TemplateTarget::Header)?), TemplateTarget::Header.max_bytes());
-        // Every character is one byte on the wire.
+        // Every character is one byte in the request.
         if value.chars().count() > most { Err(TemplateTooLong { max_bytes: most }) } else { Ok(value) }
     }
 
-    /// Fills in the placeholders of a template. Text that is no placeholder stays. Stops as soon as the result is too long, so that no
-    /// template takes more memory than its limit and one value.
+    /// Fills in the placeholders of a template. Other text stays unchanged. Stops when the result
+    /// is too long, so that no template takes more memory than its limit and one value.
     ///
     /// # Errors
-    /// When the result has more bytes than such a place allows.
+    /// If the result is longer than its position allows.
     pub(super) fn fill(&self, template: &str, place: TemplateTarget) -> Result<String, TemplateTooLong> {
         let most = place.max_bytes();
         let within = |filled: String| if filled.len() > most { Err(TemplateTooLong { max_bytes: most }) } else { Ok(filled) };
@@ -98,8 +99,9 @@ impl<'a> TemplateValues<'a> {
         within(filled)
     }
 
-    /// The values that a command finds in its environment, by the names of the placeholders. Without NUL characters, which no environment
-    /// holds, and each short enough for the limits of Linux (128 KiB a variable) and macOS (1 MiB in all).
+    /// Environment variables for a command, named like the placeholders. Values contain no NUL
+    /// characters, which are invalid there. Each is short enough for the limits of Linux (128 KiB
+    /// per variable) and macOS (1 MiB in all).
     pub(super) fn environment_variables(&self) -> impl Iterator<Item = (String, String)> {
         let named =
             COMMAND_VARIABLES.into_iter().filter_map(|name| Some((name.to_owned(), environment_value(&self.placeholder_value(name)?))));
@@ -111,7 +113,8 @@ impl<'a> TemplateValues<'a> {
         named.chain([("BODY".to_owned(), body)]).chain(tags)
     }
 
-    /// The placeholder that a text begins with: the length of the longest name that there is, and its value as it is written there.
+    /// Returns the placeholder at the beginning of a text: the length of the longest matching name,
+    /// and its encoded value.
     fn match_placeholder(&self, text: &str, place: TemplateTarget) -> Option<(usize, String)> {
         if let Some(number) = text.strip_prefix("TAG").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
             let digits = number.len() - number.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -164,13 +167,13 @@ impl<'a> TemplateValues<'a> {
         })
     }
 
-    /// Seconds that the check was or has been down.
+    /// Length of the downtime so far, in seconds.
     pub(super) fn downtime_seconds(&self) -> i64 {
         let seconds = |(from, until): (Timestamp, Option<Timestamp>)| until.unwrap_or(self.attempt.at).micros_since(from) / MICROS_PER_SEC;
         self.subject.downtime.map_or(0, seconds).max(0)
     }
 
-    /// All that there is to know, for programs: nothing by which the check could be pinged.
+    /// All facts for programs, without anything that could ping the check.
     pub(super) fn event_json(&self) -> Value {
         let (facts, settings) = (&self.subject.facts, self.settings());
         let last_ping = self.last_ping().map(|ping| {
@@ -223,7 +226,7 @@ impl<'a> TemplateValues<'a> {
     }
 }
 
-/// The names of placeholders, beside those of single tags.
+/// Names of placeholders, except for single tags.
 const PLACEHOLDERS: [&str; 24] = [
     "CODE",
     "STATUS",
@@ -251,20 +254,20 @@ const PLACEHOLDERS: [&str; 24] = [
     "EVENT_JSON",
 ];
 
-/// Placeholders that are variables of commands, beside `AWAITING_BODY` and those of single tags.
+/// Placeholders that are environment variables of commands, except for `BODY` and single tags.
 const COMMAND_VARIABLES: [&str; 5] = ["CODE", "STATUS", "NOW", "NAME", "TAGS"];
 
-/// Maximum number of bytes of a variable of a command.
+/// Maximum number of bytes of an environment variable.
 const MAX_VARIABLE_BYTES: usize = 16 << 10;
-/// Maximum number of bytes of `AWAITING_BODY`; its end is kept.
+/// Maximum number of bytes of `BODY`; its end is kept.
 const MAX_BODY_VARIABLE_BYTES: usize = 100 << 10;
 
-/// A value as a variable of an environment: without NUL characters, and cut to its beginning.
+/// Prepares a value for an environment variable: removes NUL characters and cuts the end.
 pub(super) fn environment_value(value: &str) -> String {
     value.get(..value.floor_char_boundary(MAX_VARIABLE_BYTES)).unwrap_or_default().replace('\0', "")
 }
 
-/// A value as it is written in a place. A plain one holds nothing that would have to be encoded.
+/// Encodes a value for its position. A plain value needs no encoding.
 fn encode_value(value: String, place: TemplateTarget, plain: bool) -> String {
     match place {
         TemplateTarget::Url if !plain => percent_encode(&value, "/"),
@@ -272,14 +275,14 @@ fn encode_value(value: String, place: TemplateTarget, plain: bool) -> String {
     }
 }
 
-/// A moment as the API writes it.
+/// Time in the format of the API.
 pub(super) fn format_timestamp(moment: Timestamp) -> String {
     let mut text = String::new();
     moment.write_rfc3339_secs(&mut text);
     text
 }
 
-/// A text as a JSON string of ASCII, quotation marks included.
+/// Text as a JSON string in ASCII, with quotation marks.
 fn ascii_json(text: &str) -> String {
     let mut ascii = String::new();
     for c in Value::from(text).to_string().chars() {

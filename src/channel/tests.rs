@@ -1,4 +1,4 @@
-//! What is said and sent, kind by kind; the answers; and what strangers may put into a name.
+//! Texts and requests of each kind, responses, and untrusted text in names.
 
 mod alert_text;
 mod kinds;

@@ -1,4 +1,4 @@
-//! What an answer means: it has arrived, it may arrive later, it never will, or nothing ever will.
+//! Meaning of responses: delivered, retry later, message refused for good, or channel unusable.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ use crate::channel::send_step::SendStep;
 use crate::domain::channel::ChannelSettings;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 
-/// The longest pause that an answer can ask for.
+/// Longest delay that a response can ask for.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(6 * 3600);
 
-/// How often a service has to say that a channel is of no use, and a mail server has to refuse a recipient.
+/// Number of times that a service must report a channel as unusable, or a mail server must refuse a
+/// recipient.
 const MIN_ATTEMPTS_TO_DISABLE: u16 = 3;
-/// Seconds for which the channel has to fail.
+/// Time for which the channel must fail, in seconds.
 const MIN_FAILURE_SECS_TO_DISABLE: i64 = 3_600;
 
 /// Our own words in errors; a number may follow.
@@ -26,126 +27,127 @@ const EXITED: &str = "exit status ";
 const KILLED: &str = "ended by signal ";
 const TOO_LONG: &str = "it took too long";
 const NOT_RUN: &str = "it could not be run";
-/// All of them behind which a receiver is quoted.
+/// All of our own words that a quotation of the receiver may follow.
 const BEFORE_QUOTES: [&str; 6] = [ANSWERED, MAIL_SERVER_SAID, EXITED, KILLED, TOO_LONG, NOT_RUN];
-/// Stands before recipients that a mail server has refused, each with its code and text.
+/// Precedes recipients that a mail server has refused, each with its code and text.
 const NOT_TAKEN: &str = "not taken for ";
-/// Stands between our own words and those of a receiver.
+/// Separates our own words from the text of a receiver.
 const QUOTE: &str = ": ";
 
-/// From here on a number is taken for milliseconds since 1970: in seconds it would lie in the year 5138.
+/// Numbers from here on are milliseconds since 1970: as seconds they would be in the year 5138.
 const MIN_MILLIS_SINCE_EPOCH: i64 = 100_000_000_000;
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TransportReply {
-    /// An answer to an HTTP request.
+    /// Response to an HTTP request.
     Http(ChannelResponse),
-    /// An answer of a mail server; the code is the last one that it gave.
+    /// Reply of a mail server, with the last code.
     Mail {
-        /// The reply code; 250: it took the mail.
+        /// Reply code; 250: the mail was accepted.
         code: u16,
-        /// Which part of the conversation it belongs to.
+        /// Stage of the session.
         stage: MailStage,
-        /// Its text; of a mail that was taken, for whom it was not, and why.
+        /// Reply text; for an accepted mail, the refused recipients with their reasons.
         text: String,
     },
     /// A command ended.
     Command {
-        /// How.
+        /// Exit of the command.
         end: CommandStatus,
-        /// The beginning of what it wrote to standard error.
+        /// Beginning of its standard error.
         error: String,
     },
-    /// There was no answer: names, connection, TLS or time. The sentence names no more than the host.
+    /// No response: an error of name resolution, connection, TLS, or a timeout. The sentence names
+    /// at most the host.
     NoReply(String),
 }
 
-/// An answer to an HTTP request.
+/// Response to an HTTP request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChannelResponse {
-    /// The status code.
+    /// Status code.
     pub status: u16,
     /// Names in lower case, and values.
     pub headers: Vec<(String, String)>,
-    /// The body, at most its first 64 kB.
+    /// Body, at most its first 64 kB.
     pub body: Vec<u8>,
 }
 
-/// A part of the conversation with a mail server.
+/// Stage of a session with a mail server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MailStage {
     /// Before the first recipient: greeting, TLS, login, sender.
     Session,
     /// A recipient.
     Recipient,
-    /// The mail itself.
+    /// The message itself.
     Content,
 }
 
-/// How a command ended.
+/// Exit of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommandStatus {
-    /// With this exit status.
+    /// Exited with this status.
     Exit(i32),
-    /// By a signal.
+    /// Killed by this signal.
     Signal(i32),
-    /// It took longer than it may.
+    /// Took too long.
     Timeout,
-    /// It could not be run, because there is none or it may not be.
+    /// Could not be run: commands are not allowed, or the program is missing.
     NotRun,
 }
 
-/// What to do now.
+/// Consequence of a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It has arrived.
+    /// The message has arrived.
     Delivered,
-    /// It may arrive later; not before so long, if the answer says so.
+    /// Retry later; not before a given delay if the response asks for one.
     RetryLater {
-        /// The pause that the receiver asks for, at most six hours.
+        /// Delay that the receiver asks for, at most six hours.
         after: Option<Duration>,
     },
-    /// This message will never be taken as it is.
+    /// The receiver will never accept this message.
     Unsendable,
-    /// No message will, until somebody changes the channel.
+    /// The channel will accept no message until its settings change.
     ChannelUnusable,
-    /// It has not arrived yet: these steps in place of all that were left.
+    /// Not delivered yet: run these steps in place of all that are left.
     Continue(Vec<SendStep>),
-    /// A setting has to change: then it is prepared and sent anew.
+    /// A setting must change; then the message is prepared and sent again.
     ChangeSetting {
-        /// The key.
+        /// Key of the setting.
         key: &'static str,
-        /// Its new value.
+        /// New value of the setting.
         value: String,
     },
 }
 
 impl Verdict {
-    /// Later, whenever.
+    /// Retry later, without a given delay.
     pub(super) const RETRY_LATER: Self = Self::RetryLater { after: None };
 }
 
-/// A verdict, and what is told about it.
+/// Verdict with its error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Judgement {
-    /// What to do now.
+    /// Consequence of the response.
     pub verdict: Verdict,
-    /// One line for people, at most 200 characters, without the channel's secrets; empty if all is well. Those who may only read are shown
-    /// its [`public_part`].
+    /// Error in one line for people, at most 200 characters, without the channel's secrets; empty
+    /// on success. Read-only users see its [`public_part`].
     pub error: String,
-    /// The status that is kept with it: that of HTTP or mail, or the exit status; 0: none.
+    /// Status to store: of HTTP, mail or exit; 0: none.
     pub status: u16,
 }
 
 impl TransportReply {
-    /// What an answer means that the kind says nothing about.
+    /// Meaning of a response unless the kind has its own rule.
     pub(super) fn default_verdict(&self, attempt: &SendAttempt, now: Timestamp) -> Verdict {
         match self {
             Self::Http(response) => response.default_verdict(now),
             Self::Mail { code, stage, .. } => match (code, stage) {
                 (200..=399, _) => Verdict::Delivered,
-                // Some servers refuse for a while whom they do not know yet.
+                // Some servers temporarily refuse unknown senders.
                 (550 | 551 | 553, MailStage::Recipient) if is_persistent_failure(attempt, now) => Verdict::ChannelUnusable,
                 (552 | 554, MailStage::Content) => Verdict::Unsendable,
                 _ => Verdict::RETRY_LATER,
@@ -154,7 +156,7 @@ impl TransportReply {
                 CommandStatus::Exit(0) => Verdict::Delivered,
                 // EX_TEMPFAIL of sysexits.h.
                 CommandStatus::Exit(75) | CommandStatus::Timeout => Verdict::RETRY_LATER,
-                // What `sh` answers when there is no such file, and when it may not be run.
+                // Status of `sh` if the file cannot be executed or does not exist.
                 CommandStatus::Exit(126 | 127) | CommandStatus::NotRun => Verdict::ChannelUnusable,
                 CommandStatus::Exit(_) | CommandStatus::Signal(_) => Verdict::Unsendable,
             },
@@ -162,7 +164,8 @@ impl TransportReply {
         }
     }
 
-    /// The verdict with the sentence about it: our own words, then what the receiver said, without the secrets of the channel.
+    /// Verdict with its error: our own words, then the receiver's text, without the secrets of the
+    /// channel.
     pub(super) fn judgement(&self, verdict: Verdict, settings: &ChannelSettings, step: &SendStep) -> Judgement {
         let (status, what, said) = match self {
             Self::Http(response) => (response.status, format!("{ANSWERED}{}", response.status), response.text()),
@@ -178,10 +181,11 @@ impl TransportReply {
             }
             Self::NoReply(sentence) => (0, redacted(sentence, settings, step), String::new()),
         };
-        // Secrets may be ordinary words: our own stay as they are, so that their end is found again.
+        // Secrets may be ordinary words. Our own words stay unmasked, so that their end can be
+        // found.
         let said = redacted(&said, settings, step);
         let error = match (&verdict, said.as_str()) {
-            // It has arrived at others.
+            // Others have received it.
             (Verdict::Delivered, text) if matches!(self, Self::Mail { .. }) && !text.is_empty() => format!("{NOT_TAKEN}{text}"),
             (Verdict::Delivered | Verdict::Continue(_) | Verdict::ChangeSetting { .. }, _) => String::new(),
             (_, "") => what,
@@ -191,15 +195,17 @@ impl TransportReply {
     }
 }
 
-/// Returns what is shown of an error of a delivery: all of it to those who may change the channel, to others its [`public_part`].
+/// Returns the visible part of a delivery error: all of it for users who may change the channel,
+/// otherwise its [`public_part`].
 pub fn shown(error: &str, may_write: bool) -> &str {
     if may_write { error } else { public_part(error) }
 }
 
-/// Returns the part of an error of a delivery that is in our own words. The rest is text of the receiver, which may repeat any secret of the
-/// channel in any form: people and keys that may only read are not shown it.
+/// Returns the part of a delivery error in our own words. The rest is text of the receiver, which
+/// may repeat any secret of the channel in any form. Read-only users and keys do not see it.
 ///
-/// An error may hold those of several recipients, and stand behind words about a group. All ends at the first text of a receiver.
+/// An error may list several recipients, and follow words about a group. The public part ends at
+/// the first text of a receiver.
 pub fn public_part(error: &str) -> &str {
     let end_of_number = |at: usize| {
         let rest = error.get(at..).unwrap_or_default();
@@ -207,7 +213,8 @@ pub fn public_part(error: &str) -> &str {
     };
     let quoted = BEFORE_QUOTES.iter().flat_map(|words| error.match_indices(words).map(|(at, words)| end_of_number(at + words.len())));
     let quoted = quoted.filter(|end| error.get(*end..).is_some_and(|rest| rest.starts_with(QUOTE.trim_end()))).min();
-    // `not taken for ann@example.org: 550 no such user`: a code stands in the place of our own words.
+    // `not taken for ann@example.org: 550 no such user`: here a code takes the place of our own
+    // words.
     let refused = error.find(NOT_TAKEN).and_then(|at| {
         let start = error.get(at..)?.find(QUOTE)? + at + QUOTE.len();
         Some(end_of_number(start)).filter(|end| *end > start)
@@ -217,7 +224,7 @@ pub fn public_part(error: &str) -> &str {
 }
 
 impl ChannelResponse {
-    /// What a status means that the kind says nothing about.
+    /// Meaning of a status unless the kind has its own rule.
     pub(super) fn default_verdict(&self, now: Timestamp) -> Verdict {
         match self.status {
             200..=299 => Verdict::Delivered,
@@ -226,12 +233,13 @@ impl ChannelResponse {
         }
     }
 
-    /// What it means that the service itself says that the channel does not exist or may not be used: later, and closed once that lasts.
+    /// Verdict for a service that reports the channel as missing or forbidden: retry, and disable
+    /// the channel if that persists.
     pub(super) fn unusable_if_persistent(&self, attempt: &SendAttempt, now: Timestamp) -> Verdict {
         if is_persistent_failure(attempt, now) { Verdict::ChannelUnusable } else { self.retry_later(now) }
     }
 
-    /// Later, and not before `Retry-After` says (RFC 9110, section 10.2.3).
+    /// Retry later, not before the time in `Retry-After` (RFC 9110, section 10.2.3).
     pub(super) fn retry_later(&self, now: Timestamp) -> Verdict {
         let pause = self.header("retry-after").and_then(|value| match value.parse::<f64>() {
             Ok(seconds) => retry_delay(seconds),
@@ -243,53 +251,56 @@ impl ChannelResponse {
         Verdict::RetryLater { after: pause }
     }
 
-    /// Later, and not before a header says that holds seconds, or milliseconds, since 1970.
+    /// Retry later, not before the time in a header that contains seconds or milliseconds since
+    /// 1970.
     pub(super) fn retry_at_header(&self, header: &str, now: Timestamp) -> Verdict {
         let seconds = |at: i64| if at >= MIN_MILLIS_SINCE_EPOCH { at / 1_000 } else { at };
         let at = self.header(header).and_then(|value| value.parse::<i64>().ok()).and_then(|at| delay_until(seconds(at), now));
         at.map_or_else(|| self.retry_later(now), |after| Verdict::RetryLater { after: Some(after) })
     }
 
-    /// Whether the message may have arrived although the answer is an error: gateways answer so what they have passed on, and servers what
-    /// they failed to finish.
+    /// True if the message may have arrived despite the error: gateways use these statuses for
+    /// requests that they passed on, and servers for requests that they failed to finish.
     pub fn may_have_arrived(&self) -> bool {
         matches!(self.status, 500 | 502 | 504 | 520 | 522 | 524)
     }
 
-    /// A header, by its name in lower case.
+    /// Header with this name, given in lower case.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.trim())
     }
 
-    /// What the body has at a place (RFC 6901), as JSON; null if it is none, or has nothing there.
+    /// Value in a JSON body at a pointer (RFC 6901). Null if the body is no JSON, or has no such
+    /// value.
     pub(super) fn json_at(&self, place: &str) -> Value {
         let body = serde_json::from_slice::<Value>(&self.body).unwrap_or(Value::Null);
         body.pointer(place).cloned().unwrap_or(Value::Null)
     }
 
-    /// Whether the body is JSON that has a text at a place (RFC 6901). A proxy in between does not answer with the JSON of a service.
+    /// True if the body is JSON with a string at a pointer (RFC 6901). A proxy in between does not
+    /// answer with the JSON of a service.
     pub(super) fn has_text_at(&self, place: &str) -> bool {
         self.json_at(place).is_string()
     }
 
-    /// The body as text.
+    /// Body as text.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(self.body.get(..2_000).unwrap_or(&self.body)).into_owned()
     }
 }
 
-/// Whether something was tried often enough, for long enough, to believe an answer that would disable the channel.
+/// True if enough attempts have failed for long enough to disable the channel.
 fn is_persistent_failure(attempt: &SendAttempt, now: Timestamp) -> bool {
     let failed_for = attempt.failing_since.map_or(0, |since| now.micros_since(since));
     attempt.number >= MIN_ATTEMPTS_TO_DISABLE && failed_for >= MIN_FAILURE_SECS_TO_DISABLE * MICROS_PER_SEC
 }
 
-/// So many seconds, at most six hours.
+/// Delay of this number of seconds, at most six hours.
 pub(super) fn retry_delay(seconds: f64) -> Option<Duration> {
     (seconds >= 0.0 && seconds.is_finite()).then(|| Duration::from_secs_f64(seconds.min(MAX_RETRY_DELAY.as_secs_f64())))
 }
 
-/// The time until a moment in seconds since 1970.
+/// Time until a moment given in seconds since 1970.
 pub(super) fn delay_until(at: i64, now: Timestamp) -> Option<Duration> {
     let seconds = u64::try_from(at.saturating_sub(now.secs())).ok()?;
     Some(Duration::from_secs(seconds).min(MAX_RETRY_DELAY))

@@ -40,7 +40,7 @@ pub(super) struct BackupFlags {
     backup_keep: u32,
 }
 
-/// A number of minutes, hours or days: at least a minute, at most a year.
+/// Parses a number of minutes, hours or days: at least a minute, at most a year.
 fn parse_interval(text: &str) -> Result<Duration, &'static str> {
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).unwrap_or_default();
     let unit = match unit {
@@ -81,12 +81,12 @@ pub(super) struct VerifyArgs {
     json: JsonFlag,
 }
 
-/// Whether it stands for standard input or output.
+/// True if it stands for standard input or output.
 fn is_stream(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// What went wrong with a file.
+/// Adds the file to an error.
 fn file_error(file: &Path) -> impl Fn(BackupError) -> CliError {
     move |error| CliError::other(format!("{}: {error}", if is_stream(file) { "the backup".into() } else { file.display().to_string() }))
 }
@@ -96,7 +96,7 @@ fn open_backup(file: &Path) -> Result<Box<dyn Read>, CliError> {
     opened.map_err(|error| file_error(file)(error.into()))
 }
 
-/// Has the server, or the database if none runs, write a backup.
+/// Writes a backup, by the server or, if none runs, from the database.
 fn write_backup(data: &Path, out: impl io::Write) -> Result<(), CliError> {
     let _owner = assume_owner(data)?;
     backup::lower_thread_priority();
@@ -105,7 +105,7 @@ fn write_backup(data: &Path, out: impl io::Write) -> Result<(), CliError> {
 }
 
 impl BackupArgs {
-    /// Makes a backup.
+    /// Creates a backup.
     pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
         let file = &*self.file;
         if is_stream(file) {
@@ -118,14 +118,14 @@ impl BackupArgs {
         write_backup(data, &mut out)?;
         let beside = if admin::is_server_running(data) { ServerLocation::OtherProcess } else { ServerLocation::NotRunning };
         let (bytes, rows) = out.verify_and_keep(&mut Throttle::new(beside)).map_err(file_error(file))?;
-        // The work is done, whether or not anybody reads about it.
+        // The backup exists, even if this message cannot be written.
         let _ = writeln!(io::stderr(), "overdue: a backup of {rows} rows is in {}: {bytes} bytes", file.display());
         Ok(())
     }
 }
 
 impl RestoreArgs {
-    /// Makes a backup the database.
+    /// Restores a backup as the database.
     pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
         if admin::is_server_running(data) {
             return Err(CliError::other(StoreError::InUse(data.join(FILE_NAME))));
@@ -143,7 +143,7 @@ impl RestoreArgs {
 }
 
 impl VerifyArgs {
-    /// Looks at all of a backup or of the database.
+    /// Verifies all of a backup or of the database.
     pub(super) fn run(&self, data: &Path) -> Result<(), CliError> {
         let verified = match &self.file {
             Some(file) => {
@@ -162,10 +162,10 @@ impl VerifyArgs {
     }
 }
 
-/// What was looked at, and what was found.
+/// Report of a verification.
 struct VerifyReport {
     path: PathBuf,
-    /// `None`: it is the database.
+    /// `None` for the database.
     backup_info: Option<BackupInfo>,
     pages_are_sound: bool,
     findings: InspectionReport,
@@ -176,7 +176,7 @@ impl VerifyReport {
         self.findings.tables.values().map(|size| size.bytes).sum()
     }
 
-    /// Bytes of the file, unless it was standard input.
+    /// Returns the size of the file in bytes, unless it was standard input.
     fn file_bytes(&self) -> Option<u64> {
         std::fs::metadata(&self.path).ok().map(|file| file.len())
     }
@@ -248,7 +248,7 @@ impl VerifyReport {
     }
 }
 
-/// Looks at the database: all of its pages if no server runs, else the rows that the server gives.
+/// Verifies the database: all of its pages if no server runs, else the rows that the server sends.
 fn inspect_database(data: &Path, path: &Path) -> Result<(bool, InspectionReport), CliError> {
     let _owner = assume_owner(data)?;
     if matches!(path.try_exists(), Ok(false)) {

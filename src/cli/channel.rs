@@ -21,7 +21,7 @@ use crate::domain::project::ChannelName;
 use assign::AssignedChecksArgs;
 use kinds::KindsArgs;
 
-/// Bytes of a file of settings: see [limits](crate::docs::limits).
+/// Maximum bytes of a file of settings: see [limits](crate::docs::limits).
 const MAX_SETTINGS_FILE_BYTES: u64 = 1 << 20;
 
 #[derive(Subcommand)]
@@ -35,11 +35,11 @@ pub(super) enum ChannelCommand {
     Kinds(KindsArgs),
 }
 
-/// What the flags for alerts are for.
+/// Explanation of the flags for alerts.
 const TEST_HELP: &str =
     "A test is sent by the server that runs, by its own flags. When none runs, this command sends it, by the flags for alerts above.";
 
-/// The exit status of a test.
+/// Explanation of the exit status of a test.
 const TEST_STATUS: &str =
     "The exit status is 0 if anybody got the test: one of several recipients of a mail, one channel of a group. It is 1 if nobody did.";
 
@@ -201,7 +201,7 @@ fn kind_parser() -> impl clap::builder::TypedValueParser<Value = &'static Channe
     PossibleValuesParser::new(words).try_map(|word| ChannelKind::from_name(&word).ok_or("no such kind"))
 }
 
-/// Whether the event is that of a check that is up again.
+/// Returns a parser of an event; true for that of a check that is up again.
 fn event_parser() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["down", "up"]).map(|word| word == "up")
 }
@@ -226,7 +226,7 @@ impl ChannelSettingsArgs {
 }
 
 impl ManageChannelCommand {
-    /// What is asked.
+    /// Returns the request.
     pub(super) fn into_call(self) -> Result<AdminCall, CliError> {
         Ok(match self {
             Self::List { project: ProjectFilter { project }, show_settings, json: JsonFlag { json } } => {
@@ -259,13 +259,13 @@ impl ManageChannelCommand {
 }
 
 impl CreateChannelArgs {
-    /// Makes the channel and prints its UUID, then assigns checks and sends a test. What is said of these goes to standard error, so that
-    /// whoever reads the UUID finds it alone.
+    /// Creates the channel and prints its UUID, then assigns checks and sends a test. Messages
+    /// about these go to standard error, so that standard output contains the UUID only.
     pub(super) fn run(self, data: &Path) -> Result<(), CliError> {
         let Self { project: TargetProject { project }, kind, name, settings, assign, test, json: JsonFlag { json }, outbound } = self;
         let channels = AdminRequest::ListChannels { project: project.clone(), show_settings: false };
         let settings = ChannelSettings::parse(kind, settings.into_pairs()?).map_err(CliError::usage)?;
-        // Flags that are wrong are told before anything is made.
+        // Invalid flags are reported before anything is created.
         let sending = test.then(|| outbound.notifier_config()).transpose()?;
         let warnings = settings.warnings();
         let (kind, called) = (kind.name, name.as_str().to_owned());
@@ -274,9 +274,9 @@ impl CreateChannelArgs {
         };
         table::print_created(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json).map_err(CliError::output_failed)?;
         print_warnings(&warnings);
-        // The channel is made, whether or not it and the others can be listed.
+        // The channel exists, even if the channels cannot be listed.
         if let Ok(AdminReply::Channels(rows)) = send_request(data, channels, None) {
-            // Only a server that runs knows its flags.
+            // Only a running server knows its flags.
             if let Some(row) = rows.iter().find(|row| row.uuid == uuid && row.status == CANNOT_DELIVER) {
                 let _ = writeln!(io::stderr(), "it cannot deliver yet: {}", table::sanitize(row.last_error.as_deref().unwrap_or_default()));
             }
@@ -318,27 +318,27 @@ fn duplicate_warning(rows: &[ChannelRow], new: Uuid, kind: &str, name: &str) -> 
 /// Writes warnings to standard error.
 pub(super) fn print_warnings(warnings: &[String]) {
     for warning in warnings {
-        // Nobody reads it.
+        // Standard error is closed.
         let _ = writeln!(io::stderr(), "overdue: {}", table::sanitize(warning));
     }
 }
 
-/// How many checks were assigned or unassigned, in words.
+/// Returns the message for this number of assigned or unassigned checks.
 pub(super) fn assignment_message(count: usize) -> String {
     format!("{count} {} changed", if count == 1 { "check" } else { "checks" })
 }
 
-/// The result of a test that somebody got, in words; else a failure.
+/// Returns the result of a test that reached a recipient, in words; otherwise an error.
 fn test_message(row: &TestRow) -> Result<String, CliError> {
     let text = test_words(row);
     if row.delivered { Ok(text) } else { Err(CliError::other(text)) }
 }
 
-/// The result of a test in words.
+/// Returns the result of a test in words.
 fn test_words(row: &TestRow) -> String {
     match (row.delivered, &row.error) {
         (false, error) => format!("not delivered: {}", error.as_deref().unwrap_or_default()),
-        // By some of its recipients, which this says.
+        // Some of its recipients were missed, as this says.
         (true, Some(missed)) => missed.clone(),
         (true, None) => {
             let status = row.status.map(|status| format!(" ({status})")).unwrap_or_default();
@@ -347,12 +347,12 @@ fn test_words(row: &TestRow) -> String {
     }
 }
 
-/// The results of the tests of a group: a line for each of its channels.
+/// Returns the results of the tests of a group: a line for each of its channels.
 fn delivered_to_members(rows: &[MemberTestRow]) -> Vec<String> {
     rows.iter().map(|row| table::sanitize(&format!("{}: {}", row.name, test_words(&row.test)))).collect()
 }
 
-/// A failure if no channel of a group took its test.
+/// Returns an error if no channel of a group accepted its test.
 fn reached(rows: &[MemberTestRow]) -> Result<(), CliError> {
     let is_reached = rows.iter().any(|row| row.test.delivered);
     if is_reached { Ok(()) } else { Err(CliError::other("not delivered: no channel of the group took it")) }
@@ -365,7 +365,7 @@ pub(super) fn tested_group(rows: &[MemberTestRow], json: bool) -> Result<(), Cli
     reached(rows)
 }
 
-/// Shows what has come of a test.
+/// Prints the result of a test.
 pub(super) fn print_test_result(row: &TestRow, json: bool) -> Result<(), CliError> {
     let text = test_message(row);
     if json || text.is_ok() {
@@ -374,13 +374,13 @@ pub(super) fn print_test_result(row: &TestRow, json: bool) -> Result<(), CliErro
     text.map(drop)
 }
 
-/// The headings of the table.
+/// Headings of the table.
 pub(super) const HEADINGS: [&str; 8] = ["UUID", "PROJECT", "KIND", "NAME", "STATUS", "WAITING", "LAST ERROR", "SETTINGS"];
 
-/// The status of a channel that lacks something.
+/// Status of a channel that lacks something.
 const CANNOT_DELIVER: &str = "cannot deliver";
 
-/// A row of it.
+/// Returns a row of the table.
 pub(super) fn cells(row: &ChannelRow) -> [String; 8] {
     let settings = row.settings.iter().flatten().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join(" ");
     let error = row.last_error.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `overdue check`: the flags of its subcommands, and how checks, pings and flips are shown.
+//! `overdue check`: the flags of its subcommands, and the output of checks, pings and flips.
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -215,7 +215,7 @@ fn parse_failures(text: &str) -> Result<FailureThreshold, &'static str> {
     FailureThreshold::parse(text.parse().unwrap_or(0))
 }
 
-/// Whether only POST counts.
+/// Returns a parser of methods; true if only POST counts.
 fn methods_parser() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["any", "POST"]).map(|word| word == "POST")
 }
@@ -280,10 +280,11 @@ impl From<CheckCommand> for AdminCall {
     }
 }
 
-/// The words for a status, the most urgent first.
+/// Names of the statuses, the most urgent first.
 const STATUSES_BY_URGENCY: [&str; 5] = ["down", "grace", "up", "new", "paused"];
 
-/// Returns the checks as they are shown: in a table the most urgent first, for programs oldest first as they came.
+/// Returns the checks in the order of the output: in a table the most urgent first, for programs
+/// oldest first.
 pub(super) fn sort_by_urgency(mut rows: Vec<CheckRow>, json: bool) -> Vec<CheckRow> {
     if !json {
         rows.sort_by_key(|row| STATUSES_BY_URGENCY.iter().position(|status| *status == row.status));
@@ -291,20 +292,20 @@ pub(super) fn sort_by_urgency(mut rows: Vec<CheckRow>, json: bool) -> Vec<CheckR
     rows
 }
 
-/// The headings of the table of checks.
+/// Headings of the table of checks.
 pub(super) const HEADINGS: [&str; 8] = ["UUID", "PROJECT", "NAME", "SLUG", "TAGS", "STATUS", "LAST PING", "NEXT PING"];
 
-/// A row of it.
+/// Returns a row of that table.
 pub(super) fn cells(row: &CheckRow) -> [String; 8] {
     let (last, next) = (row.last_ping.clone().unwrap_or_default(), row.next_ping.clone().unwrap_or_default());
     let [project, name, slug, tags, status] = [&row.project, &row.name, &row.slug, &row.tags, &row.status].map(Clone::clone);
     [row.uuid.to_string(), project, name, slug, tags, status, last, next]
 }
 
-/// The headings of the table of pings.
+/// Headings of the table of pings.
 pub(super) const PING_HEADINGS: [&str; 9] = ["N", "DATE", "TYPE", "EXIT", "DURATION", "METHOD", "FROM", "USER AGENT", "BODY BYTES"];
 
-/// A row of it.
+/// Returns a row of that table.
 pub(super) fn ping_cells(row: &PingRow) -> [String; 9] {
     fn shown(value: Option<impl ToString>) -> String {
         value.map(|value| value.to_string()).unwrap_or_default()
@@ -315,7 +316,7 @@ pub(super) fn ping_cells(row: &PingRow) -> [String; 9] {
     [row.n.to_string(), row.date.clone(), row.kind.clone(), shown(row.exit), shown(duration), method.clone(), from, row.ua.clone(), body]
 }
 
-/// A row of the table of flips.
+/// Returns a row of the table of flips.
 pub(super) fn flip_cells(row: &FlipRow) -> [String; 3] {
     [row.timestamp.clone(), row.from.clone(), row.to.clone()]
 }

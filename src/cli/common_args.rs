@@ -1,4 +1,4 @@
-//! Flags that several subcommands have.
+//! Flags that several subcommands share.
 
 use std::fs::File;
 use std::io::{self, BufRead, IsTerminal as _, Read as _, Write};
@@ -12,7 +12,8 @@ use ipnet::IpNet;
 
 use super::CliError;
 
-/// Reads a whole number of a range; an error says which numbers are taken. The flag has to allow negative numbers, so that they get here.
+/// Returns a parser of a whole number in a range. An error names the range. The flag must allow
+/// negative numbers, so that they reach the parser.
 pub(super) fn number_parser<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| range.contains(number)).and_then(|number| T::try_from(number).ok());
@@ -20,7 +21,8 @@ pub(super) fn number_parser<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl
     }
 }
 
-/// Reads a file that should be short. One that is longer, or never ends, is refused before it takes memory.
+/// Reads a file of at most `most` bytes. A longer file, or one that never ends, is refused before
+/// it uses memory.
 pub(super) fn read_limited(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -30,13 +32,13 @@ pub(super) fn read_limited(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A network, or a single address.
+/// Parses a network or a single address.
 pub(super) fn parse_network(text: &str) -> Result<IpNet, &'static str> {
     let single = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse().or_else(|_| single()).map_err(|_| "give a network or an address, as in 10.0.0.0/8 or ::1")
 }
 
-/// The whole range of a `u32`.
+/// Whole range of a `u32`.
 pub(super) const ANY_U32: RangeInclusive<u64> = 0..=u32::MAX as u64;
 
 /// The flag of every list.
@@ -55,12 +57,12 @@ pub(super) struct YesFlag {
     pub(super) yes: bool,
 }
 
-/// Asks on the terminal before something is deleted. Where there is no terminal, nothing is asked.
+/// Asks for confirmation on the terminal before a deletion. Without a terminal it does not ask.
 pub(super) fn confirm_deletion_on_terminal(what: &str) -> Result<(), CliError> {
     if io::stdin().is_terminal() { confirm_deletion(what, io::stdin().lock(), io::stderr()) } else { Ok(()) }
 }
 
-/// Asks whether to delete this; an error unless the answer is yes.
+/// Asks for confirmation of a deletion. Returns an error unless the answer is yes.
 pub(super) fn confirm_deletion(what: &str, mut answers: impl BufRead, mut questions: impl Write) -> Result<(), CliError> {
     let mut answer = String::new();
     let asked = write!(questions, "Delete {what}? [y/N] ").and_then(|()| answers.read_line(&mut answer));
@@ -106,7 +108,7 @@ mod tests {
         std::fs::write(&path, "abc").unwrap();
         assert_eq!(read_limited(&path, 3).unwrap(), b"abc");
         assert_eq!(read_limited(&path, 2).unwrap_err().to_string(), "it has more than 2 bytes");
-        // No end is waited for: the other end of this pipe stays open.
+        // The reader does not wait for the end: the other end of this pipe stays open.
         let (reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"abcd").unwrap();
         let pipe = format!("/proc/self/fd/{}", reader.as_raw_fd());

@@ -1,4 +1,4 @@
-//! `overdue compact`: makes the database file as small as what it holds.
+//! `overdue compact`: shrinks the database file to the size of its contents.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::engine;
 use crate::store::path_access::explain_path_error;
 use crate::store::{FILE_NAME, Medium, Store};
 
-/// Compacts the database of this directory and says what was gained.
+/// Compacts the database of this directory and prints the result.
 pub(super) fn run(directory: &Path, json: bool) -> Result<(), CliError> {
     let _owner = super::data_directory::assume_owner(directory)?;
     let path = directory.join(FILE_NAME);
@@ -28,7 +28,7 @@ pub(super) fn run(directory: &Path, json: bool) -> Result<(), CliError> {
         let row = serde_json::json!({ "path": path, "bytes": after, "before": before });
         return table::print_lines(&[row.to_string()]).map_err(CliError::output_failed);
     }
-    // The work is done, whether or not anybody reads about it.
+    // The work is done, even if this message cannot be written.
     let _ = writeln!(io::stderr(), "overdue: {} has {after} bytes, {} less than before", path.display(), before.saturating_sub(after));
     Ok(())
 }

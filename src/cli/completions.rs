@@ -1,4 +1,4 @@
-//! `overdue completions`: what a shell completes, from the one table of flags.
+//! `overdue completions`: shell completions, generated from the table of flags.
 
 use std::io::{self, Write as _};
 
@@ -19,7 +19,7 @@ impl CompletionsArgs {
     }
 }
 
-/// What the shell reads.
+/// Returns the script for the shell.
 pub(super) fn script(shell: Shell) -> Vec<u8> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "overdue", &mut text);

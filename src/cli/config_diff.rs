@@ -1,18 +1,18 @@
-//! What files change, as text for people and as JSON.
+//! Planned or applied changes of files, as text for people and as JSON.
 
 use serde_json::{Value, json};
 
 use super::table::sanitize;
 use crate::admin::declared::{ChangeRow, ChangedFieldRow};
 
-/// Whether something is only looked at.
+/// Tense of the output: planned or applied.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DiffTense {
     Planned,
     Applied,
 }
 
-/// How an operation is shown: its sign, the colour of that, and the words for how many.
+/// Returns the style of an operation: its sign, the colour of that, and the words for the summary.
 fn operation_style(op: &str) -> (char, &'static str, [&'static str; 2]) {
     match op {
         "add" => ('+', "32", ["to add", "added"]),
@@ -23,10 +23,10 @@ fn operation_style(op: &str) -> (char, &'static str, [&'static str; 2]) {
     }
 }
 
-/// The operations in the order in which they are counted.
+/// Operations in the order of the summary.
 const OPERATIONS: [&str; 5] = ["change", "add", "adopt", "delete", "leave"];
 
-/// Lines for people.
+/// Returns the lines for people.
 pub(super) fn text_lines(rows: &[ChangeRow], tense: DiffTense, colours: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let widest = rows.iter().map(|row| object_label(row).chars().count()).max().unwrap_or(0).min(40);
@@ -52,7 +52,7 @@ pub(super) fn text_lines(rows: &[ChangeRow], tense: DiffTense, colours: bool) ->
     lines
 }
 
-/// The kind of an object and its name. The key of a project's `ping-key` has none.
+/// Returns the kind of an object and its name. The key of a project's `ping-key` has no name.
 fn object_label(row: &ChangeRow) -> String {
     match (row.kind.as_str(), row.id.as_str()) {
         ("project", _) => "project".into(),
@@ -61,7 +61,7 @@ fn object_label(row: &ChangeRow) -> String {
     }
 }
 
-/// What is said of one object, a line or more.
+/// Returns the text about one object, a line or more.
 fn detail_lines(row: &ChangeRow, tense: DiffTense) -> Vec<String> {
     let value = |value: &Option<String>| value.as_deref().map_or_else(|| "(default)".into(), sanitize);
     match (row.op.as_str(), tense) {
@@ -87,7 +87,7 @@ fn detail_lines(row: &ChangeRow, tense: DiffTense) -> Vec<String> {
     }
 }
 
-/// How many of each there are, in one line.
+/// Returns a line with the number of objects for each operation.
 fn summary_line(rows: &[ChangeRow], tense: DiffTense) -> String {
     let counted = OPERATIONS.iter().filter_map(|op| {
         let count = rows.iter().filter(|row| row.op == *op).count();
@@ -102,7 +102,7 @@ fn summary_line(rows: &[ChangeRow], tense: DiffTense) -> String {
     }
 }
 
-/// The same for programs.
+/// Returns the JSON for programs.
 pub(super) fn json_document(rows: &[ChangeRow]) -> Value {
     let count = |op: &&str| ((*op).to_owned(), json!(rows.iter().filter(|row| row.op == **op).count()));
     json!({ "changes": rows, "counts": OPERATIONS.iter().map(count).collect::<serde_json::Map<_, _>>() })

@@ -20,9 +20,9 @@ use crate::declare::{self, ConfigLoadError, ConfigProblem, LoadedConfig, SecretR
 use crate::serve::DeclaredFiles;
 use crate::store::owner::AssumedOwner;
 
-/// What is deleted at most unless a number is given.
+/// Default maximum number of deletions.
 const DEFAULT_PRUNE_LIMIT: &str = "10";
-/// The exit status of `diff` when there is something to do.
+/// Exit status of `diff` if there are changes.
 const EXIT_CHANGES_PENDING: u8 = 3;
 
 /// How what there is is written.
@@ -67,7 +67,7 @@ pub(super) struct ExportArgs {
 }
 
 impl ExportFormat {
-    /// Returns the format that a file name ends with.
+    /// Returns the format of a file name extension.
     fn from_file_name(file: &Path) -> Option<Self> {
         Self::from_str(file.extension()?.to_str()?, true).ok()
     }
@@ -82,7 +82,7 @@ impl ExportFormat {
 }
 
 impl ExportArgs {
-    /// Returns the format that is given, or that of the file's name. They have to agree.
+    /// Returns the format of the flag or of the file name. They must agree.
     fn format(&self) -> Result<ExportFormat, CliError> {
         match (self.format, ExportFormat::from_file_name(&self.file)) {
             (Some(given), Some(of_name)) if given != of_name => Err(CliError::usage(format!(
@@ -101,7 +101,7 @@ impl ExportArgs {
         if self.has_logs() && format != ExportFormat::Jsonl {
             return Err(CliError::usage("logs are written in the form jsonl alone: give --format jsonl, or a FILE that ends with .jsonl"));
         }
-        // There are always secrets in all that there is.
+        // An export of everything always contains secrets.
         let has_secrets = self.secrets || format == ExportFormat::Jsonl;
         if has_secrets && to_stdout && io::stdout().is_terminal() {
             return Err(CliError::usage("secrets are not for a terminal: give a file, which is made for its owner alone"));
@@ -130,7 +130,7 @@ impl ExportArgs {
         write_private_file(&self.file, |file| Ok(file.write_all(text.as_bytes())?)).map_err(|error| self.write_failed(&*error))
     }
 
-    /// Writes everything as it comes.
+    /// Writes everything as it arrives.
     fn write_jsonl(&self, data: &Path, to_stdout: bool) -> Result<(), CliError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
         let project = self.project.clone();
@@ -155,17 +155,18 @@ impl ExportArgs {
     }
 }
 
-/// Writes a file that only its owner can read, whoever could read the one that is there. That one stays until the new one is whole. What is
-/// no file, such as a pipe, is written into.
+/// Writes a file that only its owner can read, whatever the permissions of the existing one. The
+/// existing file stays until the new one is complete. A special file, such as a pipe, is written
+/// directly.
 fn write_private_file(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         return write(&mut OpenOptions::new().write(true).open(path)?);
     }
-    // A link stays, and leads to the new file.
+    // A symbolic link stays, and leads to the new file.
     replace_private_file(&fs::canonicalize(path).unwrap_or_else(|_| path.into()), write)
 }
 
-/// The same; a link is replaced, too.
+/// Writes a private file like [`write_private_file`], but also replaces a symbolic link.
 pub(super) fn replace_private_file(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
     let mut partial = path.to_owned().into_os_string();
     partial.push(".partial");
@@ -178,7 +179,7 @@ pub(super) fn replace_private_file(path: &Path, write: impl FnOnce(&mut File) ->
     })?;
     let written = write(&mut file).and_then(|()| Ok(file.sync_all().and_then(|()| fs::rename(&partial, path))?));
     if written.is_err() {
-        // What is left of it would be in the way of the next one.
+        // A partial file would be in the way of the next attempt.
         let _ = fs::remove_file(&partial);
     }
     written
@@ -231,7 +232,7 @@ impl ConfigFileFlags {
     }
 }
 
-/// Reads the files, and warns of what is careless in them.
+/// Reads the files, and prints their warnings.
 fn prepare_files(files: &[PathBuf]) -> Result<LoadedConfig, CliError> {
     let prepared =
         declare::load_config(files, &SecretResolver { read_variable: &|name| std::env::var(name).ok() }).map_err(|error| match error {
@@ -245,7 +246,7 @@ fn prepare_files(files: &[PathBuf]) -> Result<LoadedConfig, CliError> {
 }
 
 impl ConfigFilesArgs {
-    /// What would change, or has.
+    /// Returns the planned or applied changes.
     fn request_changes(&self, data: &Path, dry: bool) -> Result<Vec<ChangeRow>, CliError> {
         let LoadedConfig { document, declared: wanted, .. } = prepare_files(&self.files)?;
         if self.prune.is_some() && wanted.source.is_none() {
@@ -337,7 +338,7 @@ mod tests {
         symlink(&file, &link).unwrap();
         write_content(&link, b"new").unwrap();
         assert_eq!((fs::read(&file).unwrap().as_slice(), mode(&file), fs::read_link(&link).unwrap()), (&b"new"[..], 0o600, file.clone()));
-        // Whatever goes wrong, the file that is there stays whole.
+        // After any error, the existing file is still complete.
         fs::write(&partial, "").unwrap();
         let refused = write_content(&file, b"newer").unwrap_err().to_string();
         assert!(refused.contains("all.toml.partial is there"), "{refused}");

@@ -1,4 +1,4 @@
-//! The flags of `overdue serve` for the dashboard.
+//! Flags of `overdue serve` for the dashboard.
 
 use std::path::Path;
 
@@ -43,10 +43,10 @@ pub(super) struct DashboardFlags {
     no_web: bool,
 }
 
-/// Bytes of a file with a secret: see [limits](crate::docs::limits). No header has more.
+/// Maximum bytes of a file with a secret: see [limits](crate::docs::limits). No header has more.
 const MAX_SECRET_BYTES: u64 = 16_384;
 
-/// What a file holds, without the white space at its ends.
+/// Content of a file, without the white space at its ends.
 #[derive(Clone)]
 pub(super) struct SecretFileContent(pub(super) Box<[u8]>);
 
@@ -79,12 +79,12 @@ pub(super) fn read_secret(path: &str) -> Result<SecretFileContent, String> {
 }
 
 impl DashboardFlags {
-    /// Whether nobody is asked who they are.
+    /// True if the dashboard requires no sign-in.
     pub(super) fn is_unauthenticated(&self) -> bool {
         !self.no_web && matches!(self.auth, AuthMode::None)
     }
 
-    /// `default_zone`: that of times for whoever has chosen none.
+    /// Returns the configuration. `zone`: time zone for users that have chosen none.
     pub(super) fn config(self, zone: Timezone) -> Result<DashboardConfig, &'static str> {
         let secret = self.auth_header_secret_file.as_ref().map(|secret| &*secret.0);
         let forward = self.auth_header.map(|header| ProxyAuth::new(&header, secret, self.auth_new_users.0, self.auth_logout_url));

@@ -1,4 +1,4 @@
-//! Where the data lies when nobody says, and whose ids a command has there.
+//! Default data directory, and the user ids of a command in it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,8 +12,9 @@ use crate::store::FILE_NAME;
 use crate::store::owner::{AssumedOwner, ForeignOwner, become_owner, explain_refusal};
 use crate::store::path_access::SERVICE_DIRECTORY;
 
-/// The directory given; else the one that systemd made (`StateDirectory=`, systemd.exec(5): several are separated by colons); else the
-/// place for state of the XDG Base Directory Specification, which ignores relative paths.
+/// Returns the given directory; else the one that systemd created (`StateDirectory=`,
+/// systemd.exec(5): several are separated by colons); else the state directory of the XDG Base
+/// Directory Specification, which ignores relative paths.
 pub(super) fn resolve(given: Option<PathBuf>, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, &'static str> {
     if let Some(given) = given {
         return if given.as_os_str().is_empty() { Err("--data is empty; give a directory") } else { Ok(given) };
@@ -27,30 +28,34 @@ pub(super) fn resolve(given: Option<PathBuf>, variable: impl Fn(&str) -> Option<
         .ok_or("no place for the data is known, since HOME is not set; give one with --data")
 }
 
-/// Returns the directory of a command that is about an existing database: where nobody named one, and the default has none, that of the
-/// service that a package installed, if `has_database` finds one there.
+/// Returns the directory of a command that needs an existing database. If the default has none,
+/// this is the directory of the service that a package installed, if `has_database` finds one
+/// there.
 pub(super) fn service_directory_or(default: PathBuf, has_database: impl Fn(&Path) -> bool) -> PathBuf {
     let service = Path::new(SERVICE_DIRECTORY);
     if !has_database(&default) && has_database(service) { service.into() } else { default }
 }
 
-/// Whether a directory has a database, as far as this user may see.
+/// True if a directory has a database, as far as this user can see.
 pub(super) fn has_database(directory: &Path) -> bool {
     fs::symlink_metadata(directory.join(FILE_NAME)).is_ok()
 }
 
-/// Acts as the owner of the data directory for as long as the answer lives, if root runs this and the directory is another user's.
+/// Acts as the owner of the data directory while the result lives, if root runs this and the
+/// directory is another user's.
 pub(super) fn assume_owner(directory: &Path) -> Result<AssumedOwner, CliError> {
     AssumedOwner::assume(directory).map_err(CliError::other)
 }
 
-/// Acts as the owner of the data directory from now on, if root runs this and the directory is another user's. What the database says is
-/// run then, such as commands of channels, has no rights of root.
+/// Acts as the owner of the data directory from now on, if root runs this and the directory is
+/// another user's. Programs from the database, such as commands of channels, then run without the
+/// rights of root.
 pub(super) fn switch_to_owner(directory: &Path) -> Result<(), CliError> {
     become_owner(directory).map_err(CliError::other)
 }
 
-/// Runs this program again as the owner of the data directory, if root runs it and the directory is another user's. There is no return then.
+/// Runs this program again as the owner of the data directory, if root runs it and the directory is
+/// another user's. It does not return then.
 pub(super) fn restart_as_owner(directory: &Path) -> Result<(), CliError> {
     let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(()) };
     let mut words = std::env::args_os();

@@ -1,4 +1,4 @@
-//! `overdue deliveries`: what has become of alerts.
+//! `overdue deliveries`: delivery results of alerts.
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
@@ -66,10 +66,10 @@ impl From<DeliveriesArgs> for AdminCall {
     }
 }
 
-/// The headings of the table.
+/// Headings of the table.
 pub(super) const HEADINGS: [&str; 8] = ["NUMBER", "TIME", "CHECK", "CHANNEL", "EVENT", "OUTCOME", "ATTEMPTS", "REASON"];
 
-/// A row of it.
+/// Returns a row of the table.
 pub(super) fn cells(row: &DeliveryRow) -> [String; 8] {
     let name = |named: &Option<NamedObject>| named.as_ref().map(|named| named.name.clone()).unwrap_or_default();
     let together = row.told_with.map(|number| format!("in one message with {number}"));

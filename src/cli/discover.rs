@@ -1,4 +1,4 @@
-//! `overdue discover`: its flags, and how what was found is written.
+//! `overdue discover`: its flags, and the output of the proposals.
 
 mod earlier_checks;
 mod system;
@@ -30,11 +30,11 @@ use crate::serve::{DEFAULT_LISTEN, machine_timezone};
 use crate::store::path_access::make_own_directory;
 use earlier_checks::EarlierChecks;
 
-/// The file with the checks, for `apply`.
+/// Name of the file with the checks, for `apply`.
 const CHECKS_FILE: &str = "overdue.toml";
-/// The file with the edits of crontabs and units, for `patch`.
+/// Name of the file with the edits of crontabs and units, for `patch`.
 const PATCH_FILE: &str = "overdue.patch";
-/// The file with the edited crontab of the user who asks.
+/// Name of the file with the edited crontab of the current user.
 const CRONTAB_FILE: &str = "crontab";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -89,7 +89,7 @@ pub(super) struct DiscoverArgs {
     json: JsonFlag,
 }
 
-/// What was found, and the text in which lines are to be edited.
+/// Proposals from one source, and the text whose lines are edited.
 struct DiscoverySource {
     crontab: Option<Crontab>,
     discovered: DiscoveryResult,
@@ -156,7 +156,7 @@ impl DiscoverArgs {
         Ok(places)
     }
 
-    /// The checks as a file that `apply` reads.
+    /// Returns the checks as a file that `apply` reads.
     fn to_toml(&self, places: &[DiscoverySource]) -> String {
         let objects = places.iter().flat_map(|place| &place.discovered.proposals).map(|proposal| {
             let CheckProposal { slug, uuid, settings, .. } = proposal;
@@ -168,8 +168,9 @@ impl DiscoverArgs {
         declare::to_toml(&objects, &["Checks for jobs of this machine: `overdue apply` makes them, the edits make the jobs report."])
     }
 
-    /// Writes files that only their owner can read: crontabs hold secrets, and the URLs of pings are some. In a directory of others, somebody
-    /// could replace them before they are applied. Jobs that an earlier run wrote there keep their URLs.
+    /// Writes files that only their owner can read: crontabs may contain secrets, and ping URLs are
+    /// secrets. In a directory of another user, that user could replace them before they are
+    /// applied. Jobs that an earlier run wrote there keep their URLs.
     fn write_files(&self, directory: &Path, mut places: Vec<DiscoverySource>) -> Result<(), CliError> {
         let checks: usize = places.iter().map(|place| place.discovered.proposals.len()).sum();
         if checks == 0 {
@@ -208,7 +209,7 @@ impl DiscoverArgs {
         write(CHECKS_FILE, &self.to_toml(&places))?;
         write(PATCH_FILE, &patch)?;
         let word = |name: &str| shell_word(&file(name).to_string_lossy());
-        // Paths of crontabs that were named may be relative.
+        // Paths of crontabs on the command line may be relative.
         let cd = if self.crontab.iter().any(|path| path.is_relative()) { "" } else { "cd / && " };
         let edits = [
             (!patch.is_empty()).then(|| format!("in {} ({cd}patch -p0 < {})", file(PATCH_FILE).display(), word(PATCH_FILE))),
@@ -222,7 +223,8 @@ impl DiscoverArgs {
     }
 }
 
-/// Comments of a check: where its job was found, and what makes it report. A comment of TOML takes what a terminal takes.
+/// Returns the comments of a check: the location of its job, and the edit that makes it report.
+/// Comments of TOML may contain the same characters as a terminal line.
 fn proposal_comments(proposal: &CheckProposal) -> Vec<String> {
     let comments = match &proposal.edit {
         JobEdit::Line(_, line) => vec![format!("{} becomes:", proposal.location), line.clone()],
@@ -231,7 +233,7 @@ fn proposal_comments(proposal: &CheckProposal) -> Vec<String> {
     comments.iter().map(|comment| sanitize(comment)).collect()
 }
 
-/// What was found, for programs.
+/// Returns the result as JSON for programs.
 fn to_json(places: &[DiscoverySource]) -> serde_json::Value {
     let proposal = |proposal: &CheckProposal| {
         let CheckProposal { slug, uuid, settings, location: place, edit } = proposal;

@@ -1,20 +1,23 @@
-//! Variables in place of flags: those that no flag reads, and those whose values an error is about. Settings of a service are variables, and
-//! one that is misspelt would be lost without a word.
+//! Environment variables in place of flags: finds unknown ones, and names the variables whose
+//! values an error is about. A service is configured by variables, and a misspelt one would
+//! otherwise be ignored silently.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
 use clap::Command;
 
-/// What our variables begin with.
+/// Prefix of our variables.
 const PREFIX: &str = "OVERDUE_";
-/// Likeness of two names, from 0 to 1, above which one is taken for the other misspelt.
+/// Similarity of two names, from 0 to 1, above which one is taken for a misspelling of the other.
 const MIN_SIMILARITY: f64 = 0.85;
 
-/// Set by Kubernetes in each pod beside a service called `overdue`, and with it the variables of [`is_kubernetes_variable`].
+/// Variable that Kubernetes sets in each pod beside a service called `overdue`, together with those
+/// of [`is_kubernetes_variable`].
 const SERVICE_HOST: &str = "OVERDUE_SERVICE_HOST";
 
-/// Returns a sentence about each variable in the environment that looks like ours and is none.
+/// Returns a warning about each variable in the environment that has our prefix but belongs to no
+/// flag.
 pub(super) fn unknown_variable_warnings(tree: &Command, environment: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut known = BTreeSet::new();
     collect_names(tree, &mut known);
@@ -33,15 +36,16 @@ pub(super) fn unknown_variable_warnings(tree: &Command, environment: impl Iterat
     names.map(sentence).collect()
 }
 
-/// True if Kubernetes sets the variable for a service called `overdue`: `OVERDUE_PORT`, `OVERDUE_SERVICE_PORT_HTTP`,
-/// `OVERDUE_PORT_8000_TCP_ADDR` and the like.
+/// True if Kubernetes sets the variable for a service called `overdue`: `OVERDUE_PORT`,
+/// `OVERDUE_SERVICE_PORT_HTTP`, `OVERDUE_PORT_8000_TCP_ADDR` and the like.
 fn is_kubernetes_variable(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();
     let of_port = |rest: &str| rest.strip_prefix("PORT").is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
     of_port(rest) || rest.strip_prefix("SERVICE_").is_some_and(|rest| rest == "HOST" || of_port(rest))
 }
 
-/// Returns an error message in which each flag whose value came from a variable is followed by the name of that variable.
+/// Returns an error message in which each flag whose value came from a variable is followed by the
+/// name of that variable.
 pub(super) fn annotate_sources(message: &str, words: &[OsString], variable: impl Fn(&OsStr) -> Option<OsString>) -> String {
     let is_given = |flag: &str| {
         let given = words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--");

@@ -1,4 +1,5 @@
-//! `overdue health`: whether the server on this machine takes pings, for containers and scripts.
+//! `overdue health`: tests for containers and scripts that the server on this machine accepts
+//! pings.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::outbound::{HttpRequest, Outbound, OutboundConfig, ProxyChoice, Redire
 use crate::random::Random;
 use crate::serve::DEFAULT_LISTEN;
 
-/// How long an answer is waited for: a server that cannot write says so before.
+/// Time within which the server must answer: a server that cannot write says so earlier.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(9);
 
 #[derive(Args)]
@@ -23,7 +24,7 @@ pub(super) struct HealthArgs {
 }
 
 impl HealthArgs {
-    /// Succeeds if the server takes pings.
+    /// Succeeds if the server accepts pings.
     pub(super) fn run(&self) -> Result<(), CliError> {
         let Some(at) = self.listen.first().copied().map(local_address) else { return Ok(()) };
         let config = OutboundConfig { proxy: ProxyChoice::None, ..OutboundConfig::default() };
@@ -48,7 +49,7 @@ impl HealthArgs {
     }
 }
 
-/// Where a server that listens here is reached from this machine.
+/// Returns the address at which this machine reaches a server that listens here.
 fn local_address(listens: SocketAddr) -> SocketAddr {
     let ip = match listens.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,4 +1,4 @@
-//! `overdue import`: what another program kept is read, and brought here or only looked at.
+//! `overdue import`: imports data from another program, or previews that.
 
 mod api;
 mod mode_args;
@@ -26,7 +26,7 @@ use mode_args::ImportModeArgs;
 use overdue::ImportOverdueArgs;
 use upload::ImportUpload;
 
-/// How often a second progress is shown.
+/// Progress updates in a second.
 const PROGRESS_UPDATES_PER_SECOND: u8 = 5;
 
 #[derive(Subcommand)]
@@ -97,17 +97,17 @@ fn parse_zone_mapping(text: &str) -> Result<(String, Timezone), String> {
     Ok((old.to_owned(), Timezone::parse(new).map_err(|error| format!("{new:?} is {error}"))?))
 }
 
-/// Reads a small file that whoever imports names.
+/// Reads a small file that the user names.
 fn read_small_file(path: &Path) -> Result<String, CliError> {
     let told = |error: io::Error| CliError::usage(format!("cannot read {}: {error}", path.display()));
     let bytes = read_limited(path, MAX_FILE_BYTES as u64).map_err(told)?;
     String::from_utf8(bytes).map_err(|error| told(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
-/// What a table of imports shows.
+/// Headings of the table of imports.
 pub(super) const HEADINGS: [&str; 4] = ["STATE", "NAME", "CHECKS", "BEGUN"];
 
-/// A row of the table.
+/// Returns a row of the table.
 pub(super) fn cells(row: &ImportRow) -> [String; 4] {
     [row.state.clone(), row.name.clone(), row.checks.to_string(), row.begun.clone().unwrap_or_default()]
 }
@@ -148,7 +148,7 @@ impl ImportHealthchecksArgs {
         self.how.print_report(&report, &[], &done)
     }
 
-    /// What is read: what the API tells, or the file.
+    /// Returns the source: the responses of the API, or the file.
     fn open_source(&self, logs: PingLogSelection, bar: &ProgressBar) -> Result<Option<ImportSource>, CliError> {
         let fetched = self.api.fetch_source(&self.how.project, logs, bar)?;
         let open = |path: &PathBuf| ImportSource::open(path, &Random::System).map_err(CliError::usage);
@@ -184,7 +184,7 @@ fn import_failed(error: ImportError) -> CliError {
     }
 }
 
-/// The way from here to the switch.
+/// Steps from an import to the switch.
 const NEXT_STEPS: &[&str] = &[
     "what to do next:",
     "  1. any day: overdue import healthchecks SOURCE --trial; look at pages and the API; nobody is told anything",
@@ -193,7 +193,7 @@ const NEXT_STEPS: &[&str] = &[
     "  to go back, start the old server: it was never written to",
 ];
 
-/// What shows progress, if standard error is a terminal.
+/// Returns a progress bar; hidden unless standard error is a terminal.
 fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(PROGRESS_UPDATES_PER_SECOND));
     match ProgressStyle::with_template("{prefix} {percent} %, {eta} left") {
@@ -202,7 +202,7 @@ fn progress_bar() -> ProgressBar {
     }
 }
 
-/// Shows how far reading is.
+/// Returns a callback that shows the progress of reading.
 fn progress_callback(bar: &ProgressBar) -> impl FnMut(ImportProgress) + '_ {
     |ImportProgress { is_reading_logs: logs, done, total }| {
         bar.set_length(total);

@@ -64,10 +64,10 @@ impl From<KeyCommand> for AdminCall {
     }
 }
 
-/// The headings of the table.
+/// Headings of the table.
 pub(super) const HEADINGS: [&str; 7] = ["ID", "PROJECT", "ACCESS", "LABEL", "KEY", "CREATED", "LAST USED"];
 
-/// A row of the table. Of a key that is not shown there are its first characters.
+/// Returns a row of the table. For a key that is not shown it contains the first characters.
 pub(super) fn cells(row: &KeyRow) -> [String; 7] {
     let hint = if row.hint.is_empty() { String::new() } else { format!("{}...", row.hint) };
     let used = row.used.iter().zip(row.used_from).map(|(at, from)| format!("{at} from {from}")).next();

@@ -1,4 +1,4 @@
-//! `overdue man`: the manual pages, from the one table of flags.
+//! `overdue man`: manual pages, generated from the table of flags.
 
 use std::fs;
 use std::io;
@@ -30,7 +30,7 @@ pub(super) fn write_pages(directory: &Path) -> io::Result<()> {
     write_page(&command, "overdue", directory)
 }
 
-/// Writes the page of a command and those of its subcommands.
+/// Writes the page of a command and the pages of its subcommands.
 fn write_page(command: &clap::Command, name: &str, directory: &Path) -> io::Result<()> {
     for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
         write_page(subcommand, &format!("{name}-{}", subcommand.get_name()), directory)?;
@@ -39,7 +39,7 @@ fn write_page(command: &clap::Command, name: &str, directory: &Path) -> io::Resu
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
     let page = String::from_utf8_lossy(&page);
     let (text, version) = page.split_at(page.find(".SH VERSION").unwrap_or(page.len()));
-    // The words of a job begin behind two hyphens.
+    // The words of a job follow two hyphens.
     let text = text.replace("<\\fIURL\\fR> <\\fICOMMAND\\fR>", "<\\fIURL\\fR> \\fB\\-\\-\\fR <\\fICOMMAND\\fR>...");
     fs::write(directory.join(format!("{name}.1")), format!("{text}{}{version}", extra_sections(name)))
 }
@@ -64,7 +64,7 @@ const EXIT_STATUSES: [(&str, &[(&str, &str)]); 3] = [
 const DEFAULT_EXIT_STATUSES: &[(&str, &str)] =
     &[("0", "Done."), ("1", "It did not work."), ("2", "The command line, a variable or a file is wrong.")];
 
-/// Command lines for the commands that are used most.
+/// Examples for the most used commands.
 const EXAMPLES: [(&str, &[&str]); 6] = [
     ("overdue-serve", &["overdue serve --listen 0.0.0.0:8000 --base-url http://192.168.1.5:8000"]),
     ("overdue-run", &["overdue run https://checks.example.org/ping/UUID -- /usr/local/bin/backup --all"]),
@@ -107,7 +107,7 @@ fn definition_list(heading: &str, rows: &[(&str, &str)]) -> String {
     format!(".SH \"{heading}\"\n{}", rows.collect::<String>())
 }
 
-/// Text in which roff takes no character for its own.
+/// Escapes text so that roff interprets no character of it.
 fn escape_roff(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
 }

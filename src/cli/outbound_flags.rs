@@ -1,4 +1,4 @@
-//! The flags that say what may be sent to others, and how: of the server, and of commands that send a test without one.
+//! Flags for outgoing messages: of the server, and of commands that send a test without one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn parse_reach(text: &str) -> Result<NetworkReach, &'static str> {
 }
 
 impl OutboundFlags {
-    /// What a test is sent with when no server runs.
+    /// Returns the configuration of a test that is sent without a running server.
     pub(super) fn notifier_config(self) -> Result<notify::NotifierConfig, CliError> {
         let zone = self.time_zone.clone().unwrap_or_else(machine_timezone);
         let config = self.outbound_config().map_err(CliError::usage)?;
@@ -99,9 +99,9 @@ impl OutboundFlags {
         })
     }
 
-    /// What is sent to others, and how.
+    /// Returns the configuration of outgoing messages.
     pub(super) fn outbound_config(self) -> Result<OutboundConfig, &'static str> {
-        // One is never given without the other.
+        // Neither is given without the other.
         let relay = match self.mail_server.zip(self.mail_from) {
             Some((server, from)) => Some(MailRelay::new(server, self.mail_password_file, from)?),
             None => None,

@@ -98,17 +98,18 @@ impl From<ProjectCommand> for AdminCall {
 }
 
 impl ProjectCommand {
-    /// Whether a database is going to be made in this directory.
+    /// True if a database would be created in this directory.
     pub(super) fn creates_database(&self, data: &Path) -> bool {
         matches!(self, Self::Create { .. }) && !super::data_directory::has_database(data)
     }
 
-    /// Before a project is deleted somebody says yes: on the terminal, or with `--yes`. `ask` asks the admin door.
+    /// Requires a confirmation before a project is deleted: on the terminal, or with `--yes`. `ask`
+    /// sends an admin request.
     pub(super) fn confirm_deletion(&self, ask: impl FnOnce(AdminRequest) -> Result<AdminReply, CliError>) -> Result<(), CliError> {
         let Self::Delete { project, yes: false } = self else { return Ok(()) };
         let AdminReply::Projects(rows) = ask(AdminRequest::ListProjects {})? else { return Ok(()) };
         let found = rows.iter().find(|row| row.name == *project).or_else(|| rows.iter().find(|row| row.uuid.to_string() == *project));
-        // The door says that there is none.
+        // The deletion itself reports that there is no such project.
         let Some(ProjectRow { name, checks, .. }) = found else { return Ok(()) };
         let what = format!("the project {name:?} with its {checks} checks and all keys and channels");
         if !io::stdin().is_terminal() {
@@ -118,10 +119,10 @@ impl ProjectCommand {
     }
 }
 
-/// What a table of projects shows.
+/// Headings of the table of projects.
 pub(super) const HEADINGS: [&str; 6] = ["UUID", "NAME", "CHECKS", "CHECK LIMIT", "PING LOG LIMIT", "TRIAL"];
 
-/// A row of the table.
+/// Returns a row of the table.
 pub(super) fn cells(row: &ProjectRow) -> [String; 6] {
     let limit = row.check_limit.map_or("none".into(), |limit| limit.to_string());
     [

@@ -18,7 +18,7 @@ use crate::job::{self, JobEvent, JobSpec, PingResult, PingSender, PingUrl, Spool
 use crate::outbound::{Outbound, OutboundConfig};
 use crate::random::Random;
 
-/// Bytes of a body that are sent: what a server reads of one.
+/// Maximum bytes of a body that is sent: as much as a server reads.
 const MAX_BODY_BYTES: u64 = 10 * 1024 * 1024;
 
 #[derive(Args)]
@@ -85,13 +85,14 @@ struct PingDeliveryArgs {
     ca_file: Option<PathBuf>,
 }
 
-/// A UUID with hyphens, or without, as systemd's `INVOCATION_ID` is.
+/// Parses a UUID with hyphens, or without, as systemd's `INVOCATION_ID` is.
 fn parse_run_id(text: &str) -> Result<Uuid, &'static str> {
     let digits = || Uuid::try_parse(text).ok().filter(|_| text.len() == 32);
     parse_hyphenated_uuid(text).or_else(digits).ok_or("give a UUID, as in 123e4567-e89b-42d3-a456-426614174000")
 }
 
-/// Reads a time of at least a second: a number of seconds, or one with its unit.
+/// Returns a parser of a duration of at least a second: a number of seconds, or a number with its
+/// unit.
 fn duration_parser(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| {
         let with_unit = || u32::try_from(seconds_of(text, 1, most.into()).ok()?).ok();
@@ -120,7 +121,7 @@ impl PingDeliveryArgs {
 }
 
 impl RunArgs {
-    /// Runs the job and gives its exit status.
+    /// Runs the job and returns its exit status.
     pub(super) fn run(self) -> Result<u8, CliError> {
         let mut words = self.command.into_iter();
         let job = JobSpec {
@@ -136,7 +137,7 @@ impl RunArgs {
 }
 
 impl PingArgs {
-    /// Sends the ping. One that waits in the spool is no failure.
+    /// Sends the ping. A ping that waits in the spool is no failure.
     pub(super) fn run(self) -> Result<(), CliError> {
         let body = match self.body_file {
             Some(path) => {
@@ -168,7 +169,8 @@ fn read_body(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What still blocks at the end, such as a terminal that takes nothing or a directory that hangs, is not waited for.
+/// Runs a future without waiting for blocked threads at the end, such as for a stopped terminal or
+/// a hanging directory.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::other)?;
     let done = runtime.block_on(work);

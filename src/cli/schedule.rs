@@ -1,4 +1,5 @@
-//! `overdue schedule`: what an expression means, for a person to try and for a program to compare.
+//! `overdue schedule`: shows the occurrences of an expression, for people and for programs that
+//! compare.
 
 use std::io::{self, BufRead, Read as _, Write};
 
@@ -10,7 +11,8 @@ use crate::domain::schedule::{Schedule, ScheduleKind};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 
-/// Bytes in a line of `--batch`; an expression of 100 characters, all escaped, takes a tenth.
+/// Maximum bytes in a line of `--batch`; an expression of 100 characters, all escaped, takes a
+/// tenth.
 const MAX_LINE_BYTES: u64 = 16_384;
 
 #[derive(Args)]
@@ -39,7 +41,7 @@ pub(super) struct ScheduleArgs {
     batch: bool,
 }
 
-/// Shows the next occurrences, or answers a batch. A reader that has seen enough may close the pipe.
+/// Prints the next occurrences, or answers a batch. The reader may close the pipe early.
 pub(super) fn run(args: &ScheduleArgs, now: Timestamp, stdin: impl BufRead, stdout: impl Write, stderr: impl Write) -> io::Result<()> {
     let shown = match &args.expr {
         Some(schedule) => print_next_runs(schedule, args, now, stdout, stderr),
@@ -75,7 +77,7 @@ fn print_next_runs(
     stdout.flush()
 }
 
-/// A line of `--batch`. What it leaves out, the flags say.
+/// A line of `--batch`. The flags provide fields that it omits.
 #[derive(Deserialize)]
 struct BatchQuery {
     expr: String,
@@ -83,7 +85,7 @@ struct BatchQuery {
     start: Option<String>,
 }
 
-/// The answer to a line of `--batch`.
+/// Answer to a line of `--batch`.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum BatchAnswer {

@@ -137,7 +137,7 @@ struct SmtpArgs {
     smtp_tls_key: Option<PathBuf>,
 }
 
-/// Characters of the name of the site.
+/// Maximum characters of the name of the site.
 const MAX_SITE_NAME_CHARS: usize = 100;
 
 fn parse_site_name(text: &str) -> Result<Box<str>, &'static str> {
@@ -149,7 +149,7 @@ fn parse_heartbeat_url(text: &str) -> Result<String, &'static str> {
     host_port_of(text).map(|_| text.to_owned()).map_err(|_| "give an http:// or https:// URL")
 }
 
-/// What becomes of alerts after an outage.
+/// Treatment of alerts after an outage.
 #[derive(Clone, Copy)]
 enum AfterOutageMode {
     Hold,
@@ -181,7 +181,7 @@ pub(super) fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
 }
 
 impl ServeArgs {
-    /// What the server works with, or what is wrong with the flags together.
+    /// Returns the configuration of the server, or an error about the combination of flags.
     pub(super) fn config(self, data: PathBuf, program: &Path) -> Result<ServerConfig, &'static str> {
         let mut warnings = Vec::new();
         if self.web.is_unauthenticated() {
@@ -229,7 +229,7 @@ impl SmtpArgs {
     }
 }
 
-/// Both files, of which clap takes none without the other.
+/// Returns both files. clap requires both or neither.
 fn certificate_files(chain: Option<PathBuf>, key: Option<PathBuf>) -> Option<CertificateFiles> {
     chain.zip(key).map(|(chain, key)| CertificateFiles { chain, key })
 }

@@ -1,4 +1,4 @@
-//! What goes to standard output: tables for people, JSON for programs.
+//! Standard output: tables for people, JSON for programs.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write as _};
@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::channel::render::sanitize::is_bidi_control;
 
-/// What a terminal takes as text, on one line: names, user agents and errors are those of strangers, and a terminal obeys control characters.
-/// Tabs stay.
+/// Returns text that is safe for a terminal, on one line. Names, user agents and errors are foreign
+/// text, and a terminal obeys control characters. Tabs stay.
 pub(super) fn sanitize(text: &str) -> String {
     text.chars().map(|c| if c != '\t' && obeys(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -18,12 +18,12 @@ fn obeys(c: char) -> bool {
     c.is_control() || is_bidi_control(c) || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// A value as JSON on one line, in which what a terminal obeys is escaped.
+/// Returns a value as JSON on one line. Characters that a terminal obeys are escaped.
 pub(super) fn to_json(value: &(impl Serialize + ?Sized)) -> io::Result<String> {
     let mut shown = String::new();
     for c in serde_json::to_string(value)?.chars() {
         if obeys(c) {
-            // It stands within a text, and none needs two escapes.
+            // The character is within a string, and none needs two escapes.
             let _ = write!(shown, "\\u{:04x}", u32::from(c));
         } else {
             shown.push(c);
@@ -39,12 +39,13 @@ pub(super) fn print_lines(lines: &[String]) -> io::Result<()> {
     out.flush()
 }
 
-/// Shows what was made, on a line of its own. Whoever asked has to see it, so a closed pipe is an error.
+/// Prints a created object, on a line of its own. The user must see it, so a closed pipe is an
+/// error.
 pub(super) fn print_created(text: &str, row: &impl Serialize, json: bool) -> io::Result<()> {
     print_lines(&[if json { to_json(row)? } else { sanitize(text) }])
 }
 
-/// Shows all fields of the one row: as a JSON object, or as a table.
+/// Prints all fields of the one row: as a JSON object, or as a table.
 pub(super) fn print_record(rows: &[impl Serialize], json: bool) -> io::Result<()> {
     let Some(row) = rows.first() else { return Ok(()) };
     if json {
@@ -59,7 +60,7 @@ pub(super) fn print_record(rows: &[impl Serialize], json: bool) -> io::Result<()
     ignore_closed_pipe(print_lines(&format_table(&["FIELD", "VALUE"], fields.into_iter().map(cells))))
 }
 
-/// Shows a list: as one JSON array, or as a table under these headings.
+/// Prints a list: as one JSON array, or as a table under these headings.
 pub(super) fn print_list<R: Serialize, const N: usize>(
     rows: &[R],
     json: bool,
@@ -70,7 +71,7 @@ pub(super) fn print_list<R: Serialize, const N: usize>(
     ignore_closed_pipe(print_lines(&text))
 }
 
-/// A reader that has seen enough may close the pipe.
+/// Ignores a closed pipe: the reader has seen enough.
 fn ignore_closed_pipe(shown: io::Result<()>) -> io::Result<()> {
     match shown {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -78,7 +79,8 @@ fn ignore_closed_pipe(shown: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Columns as wide as their widest cell, those without anything in them left out. Cells are cleaned.
+/// Formats a table. Columns are as wide as their widest cell, and empty columns are omitted. Cells
+/// are sanitized.
 pub(super) fn format_table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Vec<String> {
     let rows: Vec<_> = rows.map(|row| row.map(|cell| sanitize(&cell))).collect();
     let widths = |column: usize| rows.iter().filter_map(move |row| row.get(column)).map(|cell| cell.chars().count());

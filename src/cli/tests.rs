@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// Every subcommand, the outermost included.
+/// Returns every subcommand, including the root command.
 fn all_commands(command: &clap::Command) -> Vec<&clap::Command> {
     std::iter::once(command).chain(command.get_subcommands().flat_map(all_commands)).collect()
 }

@@ -13,7 +13,7 @@ use crate::domain::user::{Membership, Password, PasswordHash, UserName};
 use crate::password;
 use crate::random::Random;
 
-/// Bytes of a line with a password that are read: more than a password has.
+/// Maximum bytes of a line with a password: more than a password has.
 const MAX_PASSWORD_LINE_BYTES: u64 = 1024;
 
 #[derive(Subcommand)]
@@ -121,7 +121,7 @@ pub(super) struct PasswordArgs {
 }
 
 impl UserRoleArgs {
-    /// `None`: nothing was said of it.
+    /// Returns the grant; `None` if no flag sets it.
     fn into_grant(self) -> Option<GrantRow> {
         let Self { owner, member, read_only } = self;
         if owner {
@@ -134,14 +134,14 @@ impl UserRoleArgs {
 }
 
 impl PasswordArgs {
-    /// The hash of the password, if one is to be read. The password itself goes nowhere.
+    /// Returns the hash of the password, if one is read. The password itself is never sent.
     fn read_hash(self, name: &str) -> Result<Option<PasswordHash>, CliError> {
         if !self.password_stdin {
             return Ok(None);
         }
         let stdin = io::stdin();
         if stdin.is_terminal() {
-            // A reader that sees nothing still gets the password typed.
+            // If the prompt is not visible, the password is read all the same.
             let _ = write!(io::stderr(), "Password, which is shown while you type: ");
         }
         let mut line = Vec::new();
@@ -154,7 +154,7 @@ impl PasswordArgs {
 }
 
 impl UserSubcommand {
-    /// What to ask. A password is read and hashed here.
+    /// Returns the request. A password is read and hashed here.
     pub(super) fn into_call(self) -> Result<AdminCall, CliError> {
         let of = |user, what| AdminRequest::OfUser { user, what };
         Ok(match self {
@@ -184,10 +184,10 @@ impl UserSubcommand {
     }
 }
 
-/// The headings of the table.
+/// Headings of the table.
 pub(super) const HEADINGS: [&str; 7] = ["UUID", "NAME", "STATUS", "MAY", "SESSIONS", "SEEN", "CREATED"];
 
-/// A row of the table.
+/// Returns a row of the table.
 pub(super) fn cells(row: &UserRow) -> [String; 7] {
     let may = match &row.grant {
         GrantRow::Owner => "everything".into(),
@@ -202,15 +202,15 @@ pub(super) fn cells(row: &UserRow) -> [String; 7] {
     [row.uuid.to_string(), row.name.clone(), status, may, row.sessions.to_string(), seen, row.created.clone()]
 }
 
-/// Says what to do with links that are paths alone, since no server says what they begin with.
+/// Explains links that are paths only, because no server is running that knows the address.
 pub(super) fn print_link_hint<'a>(links: impl IntoIterator<Item = &'a LinkRow>) {
     if links.into_iter().any(|link| link.url.is_none()) {
-        // Without a reader, the path is shown all the same.
+        // If this cannot be written, the path is shown all the same.
         let _ = writeln!(io::stderr(), "overdue: no server with pages is running; open the path of the link at its address once one does");
     }
 }
 
-/// Shows a link. Without a server nobody knows the address that it begins with.
+/// Prints a link. Without a server its base URL is unknown.
 pub(super) fn print_link(row: &LinkRow, json: bool) -> io::Result<()> {
     if !json {
         print_link_hint([row]);

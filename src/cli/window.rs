@@ -1,4 +1,4 @@
-//! `overdue window` and `overdue mute`: the flags of maintenance windows, and how they are shown.
+//! `overdue window` and `overdue mute`: the flags of maintenance windows, and their output.
 
 use std::path::Path;
 
@@ -137,7 +137,8 @@ impl From<MuteArgs> for AdminCall {
     }
 }
 
-/// Asks, and warns of a new window whose tags no check has. It is made all the same: checks may get them before it opens.
+/// Sends the request, and warns of a new window whose tags no check has. The window is created all
+/// the same: checks may get the tags before it opens.
 pub(super) fn ask(data: &Path, question: AdminCall) -> Result<(), CliError> {
     let listed = match &question.request {
         AdminRequest::CreateWindow { project, tags, .. } if tags.iter().next().is_some() => Some((project.clone(), tags.clone())),
@@ -146,7 +147,7 @@ pub(super) fn ask(data: &Path, question: AdminCall) -> Result<(), CliError> {
     super::run_call(data, question)?;
     let Some((project, tags)) = listed else { return Ok(()) };
     let checks = AdminRequest::ListChecks { project, tags: tags.iter().map(str::to_owned).collect(), statuses: None };
-    // The window is there, whether this is answered or not.
+    // The window exists, even if this request fails.
     if let Ok(AdminReply::Checks(rows)) = super::send_request(data, checks, None)
         && rows.is_empty()
     {
@@ -155,7 +156,7 @@ pub(super) fn ask(data: &Path, question: AdminCall) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The warning that no check has all of these tags.
+/// Returns the warning that no check has all of these tags.
 fn no_check(tags: &Tags) -> String {
     let names = tags.iter().map(|tag| format!("{tag:?}")).collect::<Vec<_>>();
     match names.as_slice() {
@@ -164,10 +165,10 @@ fn no_check(tags: &Tags) -> String {
     }
 }
 
-/// The headings of the table.
+/// Headings of the table.
 pub(super) const HEADINGS: [&str; 6] = ["UUID", "PROJECT", "NAME", "TAGS", "OPEN", "NOW"];
 
-/// A row of it.
+/// Returns a row of the table.
 pub(super) fn cells(row: &WindowRow) -> [String; 6] {
     let open = match (&row.schedule, row.minutes) {
         (Some(schedule), Some(minutes)) => format!("{schedule} ({}), {minutes} min", row.tz.as_deref().unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! A wanted state is compared with the real one, or made it.
+//! Compares a declared configuration with the current state, or applies it.
 
 use std::fmt;
 
@@ -9,19 +9,20 @@ use crate::engine::command::apply_config::{AppliedConfig, ApplyConfigRequest};
 use crate::engine::command::{Command, CommandError, CommandOutcome, Unavailable};
 use crate::engine::config_plan::{ConfigPlan, plan_config};
 
-/// How often it is tried when something goes while names are drawn.
+/// Maximum number of attempts while objects are deleted concurrently.
 const MAX_ATTEMPTS: usize = 5;
-/// Numbers of what would be made, above all that there are.
+/// First placeholder number of a new object, above all existing numbers.
 const PLACEHOLDER_IDS: u64 = u64::MAX / 2;
 
-/// Why a wanted state is not the real one.
+/// Reason why a declared configuration is not applied.
 #[derive(Debug)]
 pub enum ConfigApplyError {
-    /// It cannot be.
+    /// It conflicts with the current state.
     Conflicts(Vec<ApplyConflict>),
-    /// Somebody changes things all the time.
+    /// Other clients change the state all the time.
     ConcurrentChanges,
-    /// The writer did not answer; for [`Unavailable::StorageFailed`] it may or may not have been made.
+    /// The writer did not answer; for [`Unavailable::StorageFailed`] the change may or may not have
+    /// been made.
     Unavailable(Unavailable),
 }
 
@@ -44,18 +45,18 @@ impl fmt::Display for ConfigApplyError {
 
 impl std::error::Error for ConfigApplyError {}
 
-/// What would change.
+/// Returns the changes that applying would make.
 ///
 /// # Errors
-/// When it cannot be.
+/// If it conflicts with the current state.
 pub async fn diff_config(handle: &Handle, wanted: &DeclaredConfig, manner: ApplyOptions) -> Result<Vec<PlannedChange>, ConfigApplyError> {
     make_plan(handle, wanted, manner).await.map(|plan| plan.changes)
 }
 
-/// Makes it so, all of it or nothing, and says what was changed.
+/// Applies the configuration, all of it or nothing, and returns the changes.
 ///
 /// # Errors
-/// When it cannot be, or the writer does not answer.
+/// If it conflicts with the current state, or the writer does not answer.
 pub async fn apply_config(handle: &Handle, wanted: DeclaredConfig, manner: ApplyOptions) -> Result<Vec<PlannedChange>, ConfigApplyError> {
     for _ in 0..MAX_ATTEMPTS {
         let plan = make_plan(handle, &wanted, manner).await?;
@@ -67,7 +68,7 @@ pub async fn apply_config(handle: &Handle, wanted: DeclaredConfig, manner: Apply
         match handle.call(Command::ApplyConfig(Box::new(asked))).await {
             Ok(Ok(CommandOutcome::ConfigApplied(AppliedConfig { changes }))) => return Ok(changes),
             Ok(Err(CommandError::ConfigConflicts(conflicts))) => return Err(ConfigApplyError::Conflicts(conflicts)),
-            // More is to be made than names were drawn for.
+            // More objects must be created than names were generated for.
             Ok(_) => {}
             Err(unavailable) => return Err(ConfigApplyError::Unavailable(unavailable)),
         }
@@ -75,7 +76,7 @@ pub async fn apply_config(handle: &Handle, wanted: DeclaredConfig, manner: Apply
     Err(ConfigApplyError::ConcurrentChanges)
 }
 
-/// Plans on a thread that may take its time.
+/// Plans the changes on a thread for slow work.
 async fn make_plan(handle: &Handle, wanted: &DeclaredConfig, manner: ApplyOptions) -> Result<ConfigPlan, ConfigApplyError> {
     let (handle, wanted) = (handle.clone(), wanted.clone());
     let planning = tokio::task::spawn_blocking(move || {
@@ -88,7 +89,7 @@ async fn make_plan(handle: &Handle, wanted: &DeclaredConfig, manner: ApplyOption
     }
 }
 
-/// A conflict as a problem of files, without its place.
+/// Converts a conflict to a problem of files, without its location.
 pub fn conflict_problem(conflict: ApplyConflict) -> ConfigProblem {
     let ApplyConflict { object: at, field, reason } = conflict;
     let (kind, name) = (at.kind.name().to_owned(), String::from(at.name));
@@ -106,7 +107,7 @@ pub fn conflict_problem(conflict: ApplyConflict) -> ConfigProblem {
     ConfigProblem { location: None, path, reason }
 }
 
-/// Why what a document declares is not so, with the places in its files.
+/// Returns the text of an error, with the locations in the files.
 pub fn error_text(document: &ConfigDocument, error: &ConfigApplyError) -> String {
     let ConfigApplyError::Conflicts(conflicts) = error else { return error.to_string() };
     let problems = conflicts

@@ -1,4 +1,4 @@
-//! What stands in files: values that know their places, and what is wrong with them, told with line and caret.
+//! Configuration documents: values with their locations, and problems, shown with line and caret.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::MAX_PROBLEMS;
 
-/// Where something stands: in which file, and from which byte to which; JSON keeps no places.
+/// Location in the files: the file and the range of bytes. JSON has no locations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SourceLocation {
     file: usize,
@@ -18,13 +18,13 @@ pub struct SourceLocation {
 /// A value of a file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConfigNode {
-    /// What it is.
+    /// The value itself.
     pub value: ConfigValue,
-    /// Where it stands.
+    /// Location of the value.
     pub location: SourceLocation,
 }
 
-/// What a value can be.
+/// A value of any type.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ConfigValue {
     /// Text.
@@ -33,21 +33,21 @@ pub enum ConfigValue {
     Number(i64),
     /// `true` or `false`.
     Bool(bool),
-    /// Several.
+    /// A list.
     List(Vec<ConfigNode>),
-    /// By key, in the order of the file or of the alphabet; with the places of the keys.
+    /// A table with the locations of its keys, in the order of the file or of the alphabet.
     Table(Vec<(String, SourceLocation, ConfigNode)>),
-    /// Something that no field takes: its name.
+    /// A value of a type that no field accepts, with the name of the type.
     Unsupported(&'static str),
 }
 
 impl ConfigNode {
-    /// The value of a key of a table.
+    /// Returns the value of a key of a table.
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.entries().iter().find(|(name, ..)| name == key).map(|(_, _, node)| node)
     }
 
-    /// The entries of a table; none of anything else.
+    /// Returns the entries of a table; empty for any other value.
     pub fn entries(&self) -> &[(String, SourceLocation, Self)] {
         match &self.value {
             ConfigValue::Table(entries) => entries,
@@ -55,7 +55,7 @@ impl ConfigNode {
         }
     }
 
-    /// What people call what it is.
+    /// Returns the name of its type for messages.
     pub fn type_name(&self) -> &'static str {
         match self.value {
             ConfigValue::Text(_) => "text",
@@ -67,7 +67,7 @@ impl ConfigNode {
         }
     }
 
-    /// The same in JSON.
+    /// Converts the value to JSON.
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
             ConfigValue::Text(text) => text.as_str().into(),
@@ -82,12 +82,12 @@ impl ConfigNode {
     }
 }
 
-/// What is wrong, and where.
+/// A problem with its location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigProblem {
-    /// Where it stands; `None`: nowhere in particular.
+    /// Location; `None` if it concerns no particular one.
     pub location: Option<SourceLocation>,
-    /// The keys that lead there.
+    /// Keys that lead there.
     pub path: Vec<String>,
     /// A sentence: what is wrong, and what to do.
     pub reason: String,
@@ -99,18 +99,18 @@ struct DocumentFile {
     is_json: bool,
 }
 
-/// One or several files, as one.
+/// One or several files, merged.
 pub struct ConfigDocument {
     files: Vec<DocumentFile>,
-    /// What stands in them.
+    /// Root of the merged tables.
     pub root: ConfigNode,
 }
 
-/// How deep tables and lists may lie in each other.
+/// Maximum nesting depth of tables and lists.
 const MAX_DEPTH: usize = 16;
 
 impl ConfigDocument {
-    /// One without anything in it.
+    /// Returns an empty document.
     pub fn empty() -> Self {
         Self { files: Vec::new(), root: ConfigNode { value: ConfigValue::Table(Vec::new()), location: SourceLocation::default() } }
     }
@@ -118,7 +118,7 @@ impl ConfigDocument {
     /// Adds a file, TOML or JSON.
     ///
     /// # Errors
-    /// Everything that cannot be read in it, and what other files have already.
+    /// Everything in it that cannot be parsed, and everything that other files contain already.
     pub fn add_file(&mut self, name: &str, text: String) -> Vec<ConfigProblem> {
         let is_json = std::path::Path::new(name).extension().is_some_and(|extension| extension == "json")
             || text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
@@ -133,17 +133,17 @@ impl ConfigDocument {
         problems
     }
 
-    /// The document that a client sent, its secrets filled in.
+    /// Parses the document that a client sent, with its secrets filled in.
     ///
     /// # Errors
-    /// What cannot be read in it.
+    /// Everything in it that cannot be parsed.
     pub fn from_client(text: String) -> Result<Self, Vec<ConfigProblem>> {
         let mut document = Self::empty();
         let problems = document.add_file("the document.json", text);
         if problems.is_empty() { Ok(document) } else { Err(problems) }
     }
 
-    /// The place of the object or field that these keys lead to, or of the nearest above it.
+    /// Returns the location of the object or field at this path, or of the nearest parent.
     pub fn find_location(&self, path: &[String]) -> Option<SourceLocation> {
         let (mut node, mut place) = (&self.root, None);
         for key in path {
@@ -153,7 +153,7 @@ impl ConfigDocument {
         place
     }
 
-    /// Problems as people read them: one line each, and below it the line of the file with a caret.
+    /// Renders problems for people: one line each, followed by the line of the file with a caret.
     pub fn render_problems(&self, problems: &[ConfigProblem]) -> String {
         let mut text = String::new();
         for problem in problems.iter().take(MAX_PROBLEMS) {
@@ -188,7 +188,7 @@ impl ConfigDocument {
         let path = if file.is_json { "" } else { path.as_str() };
         let _ = writeln!(text, "{}:{number}:{column}: {path}{colon}{}", file.name, problem.reason);
         let shown = |part: &str| part.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
-        // Of a long line the part around the place.
+        // Only the part of a long line around the location is shown.
         let from = line_before.char_indices().rev().nth(79).map_or(0, |(at, _)| at);
         let (left, right): (&str, String) = (line_before.get(from..).unwrap_or_default(), line_after.chars().take(80).collect());
         let _ = writeln!(text, "  {}{}", shown(left), shown(&right).trim_end());
@@ -196,7 +196,7 @@ impl ConfigDocument {
     }
 }
 
-/// A path as TOML writes it.
+/// Returns a path in the syntax of TOML.
 pub(super) fn dotted_path(path: &[String]) -> String {
     let key = |key: &String| super::output::toml_key(key);
     path.iter().map(key).collect::<Vec<_>>().join(".")
@@ -237,7 +237,7 @@ fn toml_value(value: DeValue<'_>, at: &impl Fn(Range<usize>) -> SourceLocation) 
         }
         DeValue::Float(_) => ConfigValue::Unsupported("a number with a fraction"),
         DeValue::Boolean(flag) => ConfigValue::Bool(flag),
-        // A time is written as text; without quotes it means the same.
+        // A time is stored as text; without quotes it means the same.
         DeValue::Datetime(time) => ConfigValue::Text(time.to_string()),
         DeValue::Array(items) => {
             let item = |item: Spanned<DeValue<'_>>| {

@@ -1,4 +1,4 @@
-//! What there is, as files would declare it: in a fixed order, with what is at its default left out.
+//! Exports the current state as declared files: in a fixed order, without defaults.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use crate::domain::user::{Grant, User};
 use crate::engine::Handle;
 use crate::engine::state::State;
 
-/// What stands at the top of an export.
+/// Comments at the top of an export.
 pub const HEADER_COMMENTS: &[&str] = &[
     "What there is, as `overdue apply` reads it; `overdue schema` describes it. What is left out has its default.",
     "Whoever knows the UUID of a check can ping it. Secrets are read from the variables that are named here.",
     "A line such as source = \"homelab\" makes what the file declares its own, which --prune needs.",
 ];
 
-/// An object as a file has it.
+/// An object as a file declares it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ExportedObject {
-    /// The name of its project, or its own if it is one.
+    /// Name of its project, or its own if it is one.
     pub project: Option<String>,
-    /// What it is.
+    /// Kind of the object.
     #[serde(with = "kind")]
     pub kind: ObjectKind,
-    /// Its key.
+    /// Key of the object.
     pub name: String,
-    /// Its fields, in the order of the file.
+    /// Fields, in the order of the file.
     pub fields: Vec<(String, Json)>,
-    /// What is to be said of it.
+    /// Comments about the object.
     pub comments: Vec<String>,
 }
 
@@ -55,9 +55,9 @@ mod kind {
     }
 }
 
-/// Writes objects, and names the variables of their secrets.
+/// Collects objects, and names the variables of their secrets.
 struct ObjectWriter {
-    /// Whether secrets stand in the clear.
+    /// True to write secrets in clear text.
     show_secrets: bool,
     used_variables: BTreeSet<String>,
 }
@@ -78,7 +78,7 @@ impl ObjectWriter {
         }
     }
 
-    /// The variable that is to hold a secret: `OVERDUE_HOME_TELEGRAM_TOKEN`.
+    /// Returns the name of the variable for a secret: `OVERDUE_HOME_TELEGRAM_TOKEN`.
     fn name_secret_variable(&mut self, place: &[&str]) -> String {
         let words = place.iter().map(|word| {
             let word: String = word.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
@@ -101,13 +101,13 @@ impl ObjectWriter {
     }
 }
 
-/// The key by which a file names something: its name, or its UUID where the name would not do.
+/// Returns the key of an object in a file: its name, or its UUID if the name is unsuitable.
 fn object_key(name: &str, uuid: uuid::Uuid, is_only: bool) -> String {
     let does = !name.is_empty() && is_only && matches!(ObjectName::new(name), ObjectName::Text(_));
     if does { name.into() } else { uuid.to_string() }
 }
 
-/// What there is of a project or of all, and of users if of all; `show_secrets`: in the clear.
+/// Exports a project or all, and users if all. `secrets`: in clear text.
 pub fn export_config(handle: &Handle, project: Option<ProjectId>, secrets: bool) -> Vec<ExportedObject> {
     let mut writer = ObjectWriter { show_secrets: secrets, used_variables: BTreeSet::new() };
     let all = handle.with_state(|state| state.projects().map(|found| Arc::clone(&found.project)).collect::<Vec<_>>());
@@ -127,7 +127,7 @@ pub fn export_config(handle: &Handle, project: Option<ProjectId>, secrets: bool)
     objects
 }
 
-/// What belongs to a project, copied, so that the state is not locked while it is written.
+/// Copy of a project, so that the state is not locked while it is exported.
 struct ProjectCopy {
     project: Arc<Project>,
     keys: Vec<Arc<ProjectKey>>,
@@ -171,7 +171,7 @@ fn export_project(copied: &ProjectCopy, writer: &mut ObjectWriter, objects: &mut
     });
     let channel_keys: HashMap<_, _> = channel_keys.collect();
     let uuids: HashMap<_, _> = channels.iter().map(|channel| (channel.uuid, channel.id)).collect();
-    // What is written is found again where these channels have other UUIDs.
+    // The keys are valid also where these channels have other UUIDs.
     let member_key = |uuid| channel_keys.get(uuids.get(&uuid)?).cloned();
     let channel_key = |one: &ChannelId| channel_keys.get(one).cloned();
     let mut written: Vec<_> = channels.iter().filter_map(|channel| Some((channel_key(&channel.id)?, channel))).collect();
@@ -191,7 +191,7 @@ fn export_project(copied: &ProjectCopy, writer: &mut ObjectWriter, objects: &mut
         let slug = &check.settings.slug;
         object_key(slug.as_str(), check.uuid, slug.is_within_limit() && slugs.get(slug) == Some(&1))
     };
-    // They are in the order of their numbers.
+    // Checks are in the order of their numbers.
     let by_id = |id: &CheckId| checks.binary_search_by_key(id, |check| check.id).ok().and_then(|place| checks.get(place));
     let mut written: Vec<_> = checks.iter().map(|check| (check_key(check), check)).collect();
     written.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -221,12 +221,12 @@ fn export_project(copied: &ProjectCopy, writer: &mut ObjectWriter, objects: &mut
     objects.extend(keys);
 }
 
-/// The name of something whose key is not its name.
+/// Returns the name field of an object whose key is not its name.
 fn name_field(key: &str, name: &str) -> Vec<(String, Json)> {
     if key == name || name.is_empty() { Vec::new() } else { vec![("name".to_owned(), name.into())] }
 }
 
-/// Ping keys; the values of others nobody knows, so that a comment has to do.
+/// Exports ping keys. The values of other keys are not stored, so comments replace them.
 fn export_keys(
     keys: &[Arc<ProjectKey>],
     project: &str,
@@ -278,7 +278,7 @@ fn export_user(state: &State, user: &User) -> ExportedObject {
     ExportedObject { project: None, kind: ObjectKind::User, name: user.name.as_str().into(), fields, comments: Vec::new() }
 }
 
-/// A check that somebody proposes, as a file would declare it.
+/// Returns a proposed check, as a file would declare it.
 pub fn proposed_check(project: &str, uuid: uuid::Uuid, settings: &CheckSettings, comments: Vec<String>) -> ExportedObject {
     let mut writer = ObjectWriter { show_secrets: false, used_variables: BTreeSet::new() };
     let mut fields = vec![("uuid".to_owned(), uuid.to_string().into())];

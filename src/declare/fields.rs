@@ -1,22 +1,23 @@
-//! The fields of everything that files declare, as tables: reading, the schema and what is said of unknown keys all follow them.
+//! Fields of everything that files declare, as tables. Reading, the schema and the messages about
+//! unknown keys all use them.
 
 use crate::domain::maintenance_window::MaintenanceWindow;
 use crate::domain::text::{Name, Seconds};
 
 /// A field of an object.
 pub(super) struct ConfigField {
-    /// Its key.
+    /// Key of the field.
     pub(super) key: &'static str,
-    /// What values it takes.
+    /// Type of the values.
     pub(super) field_type: ConfigFieldType,
-    /// What it is for: half a sentence for people.
+    /// Purpose of the field: half a sentence for people.
     pub(super) help: &'static str,
 }
 
-/// What values a field takes.
+/// Type of the values of a field.
 #[derive(Clone, Copy)]
 pub(super) enum ConfigFieldType {
-    /// Text of at most so many characters.
+    /// Text of at most this number of characters.
     Text(usize),
     /// `true` or `false`.
     Bool,
@@ -24,29 +25,30 @@ pub(super) enum ConfigFieldType {
     Number(i64, i64),
     /// Such a number, or `none`.
     Limit(i64, i64),
-    /// A number of seconds, or a text such as `15m`; the least and the most in seconds.
+    /// A number of seconds, or a text such as `15m`; minimum and maximum in seconds.
     Duration(i64, i64),
-    /// Texts, or one text with a separator between them.
+    /// A list of texts, or one text with a separator between them.
     Words,
-    /// Such a list, or `*`.
+    /// A list of channels, or `*`.
     Channels,
-    /// Cron or OnCalendar.
+    /// A schedule in the syntax of cron or OnCalendar.
     Schedule,
     /// The name of a time zone.
     Timezone,
-    /// 8-4-4-4-12.
+    /// A UUID in the form 8-4-4-4-12.
     Uuid,
     /// A slug.
     Slug,
-    /// RFC 3339.
+    /// A time in the format of RFC 3339.
     Time,
-    /// Text that should not stand in the file: `{ env = … }`, `{ file = … }` or `{ credential = … }`.
+    /// Text that should not be in the file itself: `{ env = … }`, `{ file = … }` or
+    /// `{ credential = … }`.
     Secret,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Fields of their own.
+    /// A table with these fields.
     Fields(&'static [ConfigField]),
-    /// Projects, and what is allowed in each.
+    /// Projects, and the permissions in each.
     Access,
 }
 
@@ -70,7 +72,7 @@ pub(super) const PROJECT_FIELDS: &[ConfigField] = &[
     field("ping-key", ConfigFieldType::Secret, "the key that stands in ping URLs with slugs"),
 ];
 
-/// What defaults may say of checks; one check says more.
+/// Fields of the defaults of checks; a check itself has more.
 pub(super) const CHECK_DEFAULT_FIELDS: &[ConfigField] = &[
     field("every", SECONDS_TYPE, "its period"),
     field("schedule", ConfigFieldType::Schedule, "when it is expected, in place of a period"),

@@ -1,4 +1,4 @@
-//! Files that declare: found, read within bounds, and joined.
+//! Declared files: found, read within limits, and merged.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -11,16 +11,16 @@ use super::secret_references::{SecretResolver, has_inline_secrets};
 use super::{MAX_BYTES, reader};
 use crate::domain::declared::DeclaredConfig;
 
-/// Why files cannot be read.
+/// Reason why files cannot be read.
 #[derive(Debug)]
 pub enum ConfigFilesError {
-    /// The system refused one.
+    /// The system refused to read a file.
     Unreadable(PathBuf, io::Error),
-    /// A directory without a file that is meant.
+    /// A directory contains no matching file.
     EmptyDirectory(PathBuf),
-    /// Together they are too long.
+    /// Together the files are too long.
     TooLong,
-    /// It is no UTF-8.
+    /// A file is not UTF-8.
     NotUtf8(PathBuf),
 }
 
@@ -37,22 +37,22 @@ impl fmt::Display for ConfigFilesError {
 
 impl std::error::Error for ConfigFilesError {}
 
-/// Files that were read, and nothing is wrong in them.
+/// Loaded and valid files.
 pub struct LoadedConfig {
-    /// All files as one, secrets filled in.
+    /// All files merged, with secrets filled in.
     pub document: ConfigDocument,
-    /// What they want there to be.
+    /// Declared configuration.
     pub declared: DeclaredConfig,
-    /// Sentences for the person who wrote them.
+    /// Warnings for the author of the files.
     pub warnings: Vec<String>,
 }
 
-/// Why there is nothing to be made of files.
+/// Reason why files cannot be loaded.
 #[derive(Debug)]
 pub enum ConfigLoadError {
     /// They cannot be read.
     Files(ConfigFilesError),
-    /// What is wrong in them, a line or more for each.
+    /// Problems in them, a line or more for each.
     Problems(String),
 }
 
@@ -67,10 +67,10 @@ impl fmt::Display for ConfigLoadError {
 
 impl std::error::Error for ConfigLoadError {}
 
-/// Reads files, fills in their secrets, and says what they want.
+/// Reads files, fills in their secrets, and returns the declared configuration.
 ///
 /// # Errors
-/// When they cannot be read, and everything that is wrong in them.
+/// If they cannot be read, or have problems.
 pub fn load_config(paths: &[PathBuf], secrets: &SecretResolver<'_>) -> Result<LoadedConfig, ConfigLoadError> {
     let ReadFiles { mut document, mut problems, readable_by_others: open } = read_files(paths).map_err(ConfigLoadError::Files)?;
     let warning = (!open.is_empty() && has_inline_secrets(&document)).then(|| {
@@ -90,7 +90,7 @@ pub fn load_config(paths: &[PathBuf], secrets: &SecretResolver<'_>) -> Result<Lo
     }
 }
 
-/// Returns what should be known of the channels of files.
+/// Returns warnings about the declared channels.
 fn channel_warnings(wanted: &DeclaredConfig) -> impl Iterator<Item = String> {
     let channels = wanted.projects.iter().flat_map(|project| &project.channels);
     channels.flat_map(|channel| {
@@ -98,15 +98,16 @@ fn channel_warnings(wanted: &DeclaredConfig) -> impl Iterator<Item = String> {
     })
 }
 
-/// What was read.
+/// Contents of the files.
 struct ReadFiles {
     document: ConfigDocument,
     problems: Vec<ConfigProblem>,
-    /// Files that others than their owner can read.
+    /// Files that other users than their owner can read.
     readable_by_others: Vec<PathBuf>,
 }
 
-/// Reads files, of directories those that end in `.toml`, in the order of their names; `-` is standard input.
+/// Reads files. Of a directory it reads files that end in `.toml`, in the order of their names; `-`
+/// is standard input.
 fn read_files(paths: &[PathBuf]) -> Result<ReadFiles, ConfigFilesError> {
     let mut read = ReadFiles { document: ConfigDocument::empty(), problems: Vec::new(), readable_by_others: Vec::new() };
     let mut room = MAX_BYTES;

@@ -1,8 +1,9 @@
-//! Several files are one document: tables that hold other things are joined, and a thing that two files say is told with both places.
+//! Merges several files to one document. Tables that contain other tables are joined. An object
+//! that two files define is reported with both locations.
 
 use super::document::{ConfigNode, ConfigProblem, ConfigValue};
 
-/// Whether what lies at a path only holds other things, so that several files may add to it.
+/// True if the table at a path only contains other tables, so that several files may add to it.
 fn is_container(path: &[String]) -> bool {
     match path.first().map(String::as_str) {
         None => true,
@@ -12,13 +13,13 @@ fn is_container(path: &[String]) -> bool {
     }
 }
 
-/// The parts of a project that hold objects.
+/// Parts of a project that contain objects.
 pub(super) const OBJECT_TABLES: [&str; 4] = ["channel", "check", "window", "key"];
 
-/// What every file may say.
+/// Keys that every file may set.
 const SHARED_KEYS: [&str; 2] = ["version", "source"];
 
-/// Adds what one file says to what the others do.
+/// Merges the contents of one file into the document.
 pub(super) fn merge_nodes(into: &mut ConfigNode, from: ConfigNode, path: &mut Vec<String>, problems: &mut Vec<ConfigProblem>) {
     let (ConfigValue::Table(entries), ConfigValue::Table(more)) = (&mut into.value, from.value) else { return };
     for (key, place, node) in more {

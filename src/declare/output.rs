@@ -1,4 +1,4 @@
-//! Objects as text: TOML for people, JSON for programs.
+//! Output of objects: TOML for people, JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use super::FORMAT_VERSION;
 use super::export::ExportedObject;
 use crate::domain::declared::ObjectKind;
 
-/// A key as TOML writes it: bare if it can be.
+/// Returns a key in TOML: bare if possible.
 pub(super) fn toml_key(key: &str) -> String {
     let is_bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     if is_bare { key.into() } else { quote_toml(key) }
 }
 
-/// Text between quotes.
+/// Returns a quoted TOML string.
 fn quote_toml(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
@@ -44,7 +44,7 @@ fn toml_value(value: &Value) -> String {
     }
 }
 
-/// The table that an object is.
+/// Returns the table header of an object.
 fn table_header(object: &ExportedObject) -> String {
     let kind = object.kind.name();
     match (&object.project, object.kind) {
@@ -54,7 +54,7 @@ fn table_header(object: &ExportedObject) -> String {
     }
 }
 
-/// Objects as a TOML file; `head` are comments at its top.
+/// Returns objects as a TOML file; `head` are comments at its top.
 pub fn to_toml(objects: &[ExportedObject], head: &[&str]) -> String {
     let mut text: String = head.iter().map(|line| if line.is_empty() { "#\n".into() } else { format!("# {line}\n") }).collect();
     let _ = writeln!(text, "version = {FORMAT_VERSION}");
@@ -70,7 +70,7 @@ pub fn to_toml(objects: &[ExportedObject], head: &[&str]) -> String {
     text
 }
 
-/// Objects as a JSON document. It has no place for comments.
+/// Returns objects as a JSON document, without comments.
 pub fn to_json(objects: &[ExportedObject]) -> Value {
     fn table<'a>(of: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
         of.entry(key).or_insert_with(|| Map::new().into()).as_object_mut()

@@ -1,4 +1,5 @@
-//! A document becomes what is wanted. Everything that is wrong is told at once; what is wanted is given only if nothing is.
+//! Reads a document to a declared configuration. All problems are reported at once, and a result is
+//! returned only if there are none.
 
 mod channel;
 mod config_object;
@@ -22,10 +23,10 @@ use crate::domain::user::{Membership, UserName};
 use crate::password;
 use config_object::{ConfigObject, FieldNode};
 
-/// What a document wants there to be.
+/// Reads the declared configuration of a document.
 ///
 /// # Errors
-/// Everything that is wrong in it.
+/// All problems in it.
 pub fn read_config(document: &ConfigDocument) -> Result<DeclaredConfig, Vec<ConfigProblem>> {
     let mut reader = ConfigReader { problems: Vec::new(), object_count: 0 };
     let wanted = reader.read_document(&document.root);
@@ -40,7 +41,7 @@ struct ConfigReader {
     object_count: usize,
 }
 
-/// A path with one more key.
+/// Returns a path with one more key.
 fn child_path(path: &[String], key: &str) -> Vec<String> {
     path.iter().cloned().chain([key.to_owned()]).collect()
 }
@@ -50,7 +51,7 @@ impl ConfigReader {
         self.problems.push(ConfigProblem { location: Some(node.location.clone()), path: path.to_vec(), reason: reason.into() });
     }
 
-    /// The tables of a table, by key.
+    /// Returns the tables of a table, by key.
     fn child_tables<'a>(&mut self, node: Option<&'a ConfigNode>, path: &[String]) -> Vec<(&'a str, &'a ConfigNode, Vec<String>)> {
         let Some(node) = node else { return Vec::new() };
         let ConfigValue::Table(entries) = &node.value else {
@@ -95,7 +96,7 @@ impl ConfigReader {
             if let Some(check) = node.get("check") {
                 let path = child_path(&head.path, "check");
                 let object = ConfigObject::new(check, None, path, fields::CHECK_DEFAULT_FIELDS, &[]);
-                // What is wrong here is told here, and not of each check.
+                // Problems of the defaults are reported once, and not for each check.
                 let before = self.problems.len();
                 self.reject_unknown_keys(&object, &[]);
                 self.read_check_fields(&object, Slug::default(), false);
@@ -154,7 +155,7 @@ impl ConfigReader {
         let object = ConfigObject::new(node, defaults, path, fields::CHECK_FIELDS, fields::CHECK_DEFAULT_FIELDS);
         self.reject_unknown_keys(&object, &[]);
         let id = ObjectName::new(key);
-        // An export may hold texts of an imported check that are over the limits of today.
+        // An export may contain texts of an imported check that exceed the present limits.
         let is_known = matches!(id, ObjectName::Uuid(_)) || object.field_node("uuid").is_some();
         let slug = match &id {
             ObjectName::Uuid(_) => self.read_parsed(&object, "slug", |text| Ok(Slug::from_stored(text))).unwrap_or_default(),
@@ -176,7 +177,8 @@ impl ConfigReader {
         Some(DeclaredCheck { id, uuid, previous_slug: was, edit, failure_threshold: after, parents, paused })
     }
 
-    /// What a check is set to, or what defaults say of all. `is_known`: its UUID is given, so that it may have had its texts elsewhere.
+    /// Reads the settings of a check, or the defaults of all. `is_known`: its UUID is given, so its
+    /// texts may come from elsewhere.
     fn read_check_fields(
         &mut self,
         object: &ConfigObject<'_>,
@@ -211,7 +213,7 @@ impl ConfigReader {
         let edit = CheckEdit {
             name: Some(name),
             slug: Some(slug),
-            // What is over today's limits may be what a check has had for long.
+            // A text that exceeds the present limits may be an old one of the check.
             tags: Some(Tags::from_stored(&self.read_words(object, "tags", " ").unwrap_or_default())),
             desc: Some(Description::from_stored(self.read_text(object, "desc").unwrap_or_default())),
             timeout: schedule.is_none().then_some(every),
@@ -260,7 +262,7 @@ impl ConfigReader {
         if at.is_none() && from.is_none() {
             return self.reject(node, &object.path, "say when it opens: at = a schedule, or from = a time");
         }
-        // A file is read for years, so that a window may lie in the past.
+        // A file is read for years, so a window may be in the past.
         let then = from.as_deref().and_then(|from| from.parse::<jiff::Timestamp>().ok());
         let then = then.map_or_else(Default::default, |then| crate::domain::timestamp::Timestamp::from_micros(then.as_microsecond()));
         match (WindowTimesInput { from, to, schedule: at, minutes, tz }).parse(then) {
@@ -360,7 +362,7 @@ fn parse_key_secret(access: KeyAccess, text: &str) -> Result<KeySecret, String> 
     }
 }
 
-/// The field of a key.
+/// Returns the field of a key.
 fn find_field(table: &'static [ConfigField], key: &str) -> Option<&'static ConfigField> {
     table.iter().find(|field| field.key == key)
 }

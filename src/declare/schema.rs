@@ -1,4 +1,5 @@
-//! The JSON Schema of files (2020-12), made of the tables of fields, for editors and for whoever generates files.
+//! JSON Schema of files (2020-12), generated from the tables of fields, for editors and for
+//! programs that generate files.
 
 use serde_json::{Map, Value, json};
 
@@ -47,7 +48,7 @@ fn with_description(of: Value, help: &str) -> Value {
     of.into()
 }
 
-/// An object with these fields, and with more properties.
+/// Returns the schema of an object with these fields and additional properties.
 fn object_schema(tables: &[&[ConfigField]], more: Map<String, Value>) -> Value {
     let fields = tables.iter().flat_map(|table| table.iter());
     let mut properties: Map<String, Value> =
@@ -56,7 +57,7 @@ fn object_schema(tables: &[&[ConfigField]], more: Map<String, Value>) -> Value {
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
-/// A table of objects by key.
+/// Returns the schema of a table of objects by key.
 fn table_schema(of: &Value, key: &str) -> Value {
     json!({ "type": "object", "propertyNames": { "pattern": key }, "additionalProperties": of })
 }
@@ -85,7 +86,7 @@ fn channel_schema(kind: &'static ChannelKind) -> Value {
     if let Value::Object(of) = &mut of {
         of.insert("title".into(), kind.title.into());
         of.insert("required".into(), json!(["kind"]));
-        // Keys such as "header.X-Key" may be written in one.
+        // Keys such as "header.X-Key" may be written as one.
         let dotted = kind.fields.iter().filter_map(|field| field.key.strip_suffix(".NAME"));
         let dotted: Map<_, _> = dotted.map(|prefix| (format!("^{prefix}\\."), secret_schema())).collect();
         of.insert("patternProperties".into(), dotted.into());
@@ -93,7 +94,7 @@ fn channel_schema(kind: &'static ChannelKind) -> Value {
     of
 }
 
-/// The schema.
+/// Returns the schema.
 pub fn json_schema() -> Value {
     let check = object_schema(&[fields::CHECK_FIELDS, fields::CHECK_DEFAULT_FIELDS], Map::new());
     let channels: Vec<_> = ChannelKind::ALL.into_iter().map(channel_schema).collect();

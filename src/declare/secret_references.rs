@@ -1,5 +1,6 @@
-//! Secrets that files only refer to: `{ env = "NAME" }`, `{ credential = "NAME" }` and, of keys, `{ file = "PATH" }` become the text itself.
-//! The file of a channel's setting stays a path, which is read whenever something is sent.
+//! References to secrets in files: `{ env = "NAME" }`, `{ credential = "NAME" }` and, for keys,
+//! `{ file = "PATH" }` are replaced by the text itself. A file in a channel's setting stays a path,
+//! and is read whenever a message is sent.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,18 +9,18 @@ use std::path::{Path, PathBuf};
 use super::document::{ConfigDocument, ConfigNode, ConfigProblem, ConfigValue};
 use crate::domain::channel::ChannelKind;
 
-/// Bytes of a secret.
+/// Maximum bytes of a secret.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
-/// The keys of a reference.
+/// Keys of a reference.
 const REFERENCE_KEYS: [&str; 3] = ["env", "file", "credential"];
 
-/// Where secrets are read.
+/// Sources of secrets.
 pub struct SecretResolver<'a> {
-    /// A variable of the environment.
+    /// Function that reads an environment variable.
     pub read_variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// The kind and the name of a reference, if a value is one.
+/// Returns the kind and the name of a reference, if a value is one.
 pub(super) fn secret_reference(node: &ConfigNode) -> Option<(&str, &str)> {
     match node.entries() {
         [(kind, _, ConfigNode { value: ConfigValue::Text(name), .. })] if REFERENCE_KEYS.contains(&kind.as_str()) => Some((kind, name)),
@@ -28,7 +29,7 @@ pub(super) fn secret_reference(node: &ConfigNode) -> Option<(&str, &str)> {
 }
 
 impl SecretResolver<'_> {
-    /// Fills in what the document refers to.
+    /// Replaces the references of a document by their secrets. Returns the problems.
     pub fn resolve(&self, document: &mut ConfigDocument) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         self.resolve_node(&mut document.root, &mut Vec::new(), &mut problems);
@@ -76,7 +77,7 @@ impl SecretResolver<'_> {
     }
 }
 
-/// The text of a file without the end of its line.
+/// Returns the text of a file without its trailing line end.
 fn read_secret_file(path: &Path) -> Result<String, String> {
     let read = || -> io::Result<String> {
         let mut text = String::new();
@@ -93,7 +94,7 @@ fn read_secret_file(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Whether a secret stands in the document itself.
+/// True if the document itself contains a secret.
 pub(super) fn has_inline_secrets(document: &ConfigDocument) -> bool {
     let is_text = |node: Option<&ConfigNode>| matches!(node, Some(ConfigNode { value: ConfigValue::Text(_), .. }));
     let part = |project: &ConfigNode, part: &str| project.get(part).map(ConfigNode::entries).unwrap_or_default().to_vec();

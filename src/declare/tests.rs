@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::declared::DeclaredConfig;
 
-/// What is told of a file of this name.
+/// Returns the problems of a file of this name.
 fn told(name: &str, text: &str) -> String {
     let mut document = ConfigDocument::empty();
     let mut problems = document.add_file(name, text.into());
@@ -78,7 +78,7 @@ fn what_cannot_be_parsed_is_told_with_its_place() {
     assert!(pointer.starts_with("standard input: /project/a~1b/check/x/every: give a whole number"), "{pointer}");
     assert!(told("a.toml", "").starts_with("a.toml"), "{}", told("a.toml", ""));
     assert!(told("a.toml", "version = 2").contains("version 2 is not known"));
-    // A long line is shown around the place, and what would move the cursor as blanks.
+    // A long line is shown around the location, with control characters replaced by blanks.
     let long = told("a.toml", &format!("version = 1\nx = {{ {} = 1 }} # \u{7}", "y".repeat(500)));
     assert!(long.lines().all(|line| line.chars().count() < 200) && !long.contains('\u{7}'), "{long}");
 }
@@ -124,7 +124,7 @@ name = ""
         (edit(0).channels.as_ref().unwrap().to_text().as_str(), edit(1).channels.as_ref().unwrap().to_text().as_str()),
         ("phone", "")
     );
-    // The slug is the name, unless another one is said.
+    // The slug is the name, unless the file gives another one.
     assert_eq!((edit(0).name.as_ref().unwrap().as_str(), edit(1).name.as_ref().unwrap().as_str()), ("a", ""));
     let twice = told("a.toml", "version = 1\n[defaults.check]\ngrace = 1\n[project.p.check.a]\n[project.p.check.b]\n");
     assert_eq!(twice.matches("defaults.check.grace").count(), 1, "{twice}");

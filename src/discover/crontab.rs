@@ -1,31 +1,31 @@
-//! Lines of crontabs: which jobs they hold, and how each would report.
+//! Jobs in the lines of crontabs, and edits that make them report.
 
 use super::shell_command::{ends_shell, is_compound, job_name, not_editable_reason, program_hiding_status, shell_quote};
 use super::{CheckProposal, CheckProposer, DiscoveryResult, JobEdit, Reporter, SkippedJob};
 use crate::domain::schedule::Schedule;
 use crate::domain::timezone::Timezone;
 
-/// Whose crontab it is.
+/// Owner of a crontab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CrontabOwner {
-    /// The system's: a user stands before each command.
+    /// The system: each command is preceded by a user.
     System,
-    /// A user's.
+    /// A user.
     User,
 }
 
 /// A crontab.
 #[derive(Clone, Debug)]
 pub struct Crontab {
-    /// How messages call it: a path, or `propose_for_crontab`.
+    /// Name in messages: a path, or `crontab`.
     pub name: String,
-    /// What stands in it.
+    /// Content of the crontab.
     pub text: String,
-    /// Whose it is.
+    /// Owner of the crontab.
     pub owner: CrontabOwner,
 }
 
-/// Words that stand for five fields.
+/// Words that replace the five fields.
 const SCHEDULE_NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
     ("@daily", "0 0 * * *"),
@@ -36,14 +36,14 @@ const SCHEDULE_NICKNAMES: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
-/// A line with a job: what stands before the command, when it is run, and the command.
+/// A line with a job: the text before the command, the schedule, and the command.
 struct CrontabLine<'a> {
     prefix: &'a str,
     schedule: &'a str,
     command: &'a str,
 }
 
-/// Parts a line after so many words.
+/// Splits a line after this number of words.
 fn split_after_words(line: &str, words: usize) -> Option<(&str, &str)> {
     let (mut at, mut rest) = (0, line);
     for _ in 0..words {
@@ -63,7 +63,7 @@ fn parse_job_line(line: &str, whose: CrontabOwner) -> Option<CrontabLine<'_>> {
     (!command.is_empty()).then(|| CrontabLine { prefix: before, schedule: when.trim(), command })
 }
 
-/// The name and the value of a line that sets a variable.
+/// Returns the name and the value of a line that sets a variable.
 fn parse_variable(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
     let (name, value) = (name.trim().trim_matches('"'), value.trim());
@@ -71,7 +71,7 @@ fn parse_variable(line: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && is_name).then(|| (name, value.trim_matches(['"', '\''])))
 }
 
-/// The jobs of a crontab.
+/// Proposes checks for the jobs of a crontab.
 pub fn propose_for_crontab(maker: &mut CheckProposer<'_>, crontab: &Crontab) -> DiscoveryResult {
     let mut found = DiscoveryResult::default();
     let mut zone: Result<Option<Timezone>, String> = Ok(None);
@@ -131,7 +131,7 @@ pub fn propose_for_crontab(maker: &mut CheckProposer<'_>, crontab: &Crontab) -> 
     found
 }
 
-/// A command that reports as well.
+/// Returns a command that also reports.
 fn reporting_command(maker: &CheckProposer<'_>, command: &str, url: &str) -> String {
     match maker.reporter {
         Reporter::Curl if is_compound(command) || ends_shell(command) => {

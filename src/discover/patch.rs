@@ -1,12 +1,12 @@
-//! Edits of lines as a unified diff, and as the whole text that comes of them.
+//! Edits of lines as a unified diff, and as the whole edited text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Lines that are shown around a change.
+/// Number of lines shown around a change.
 const CONTEXT_LINES: usize = 3;
 
-/// The text with some lines, counted from 0, replaced.
+/// Returns the text with some lines, counted from 0, replaced.
 pub fn apply_edits(text: &str, lines: &BTreeMap<usize, String>) -> String {
     let mut changed: String =
         text.lines().enumerate().map(|(number, line)| lines.get(&number).map_or(line, |line| line).to_owned() + "\n").collect();
@@ -16,7 +16,7 @@ pub fn apply_edits(text: &str, lines: &BTreeMap<usize, String>) -> String {
     changed
 }
 
-/// The same as a unified diff of a file of this name. Nothing for no change.
+/// Returns the edits as a unified diff of a file of this name; empty if there are none.
 pub fn unified_diff(name: &str, text: &str, lines: &BTreeMap<usize, String>) -> String {
     let old: Vec<_> = text.lines().collect();
     let mut hunks: Vec<(usize, usize)> = Vec::new();

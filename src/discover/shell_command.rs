@@ -1,6 +1,7 @@
-//! Commands as a shell reads them, as far as it takes to name a job and to see what cannot be edited.
+//! Parses shell commands, as far as needed to name a job and to find commands that cannot be
+//! edited.
 
-/// What keeps a line of a crontab from being edited by a program.
+/// Returns the reason why a program cannot edit a line of a crontab.
 pub(super) fn not_editable_reason(command: &str) -> Option<&'static str> {
     let mut quote = None;
     let mut characters = command.chars().peekable();
@@ -8,7 +9,8 @@ pub(super) fn not_editable_reason(command: &str) -> Option<&'static str> {
         match (quote, c) {
             (_, '%') => return Some("an unescaped % ends the command for cron"),
             (Some('\''), '\'') => quote = None,
-            // Within single quotes a backslash is itself, but cron takes the one before a percent sign.
+            // Within single quotes a backslash is literal, but cron removes the one before a
+            // percent sign.
             (Some('\''), '\\') => drop(characters.next_if_eq(&'%')),
             (Some('\''), _) => {}
             (_, '\\') => match characters.next() {
@@ -24,7 +26,8 @@ pub(super) fn not_editable_reason(command: &str) -> Option<&'static str> {
     quote.map(|_| "its quotes are open")
 }
 
-/// Programs that pass on what they read: their exit status says nothing about what wrote it.
+/// Programs that forward their input: their exit status is independent of the program that wrote
+/// it.
 const FILTER_PROGRAMS: [&str; 26] = [
     "awk",
     "bzip2",
@@ -54,7 +57,8 @@ const FILTER_PROGRAMS: [&str; 26] = [
     "zstd",
 ];
 
-/// Returns the last program of a pipeline at the end of a command, if its exit status hides that of the job.
+/// Returns the last program of a pipeline at the end of a command, if its exit status hides that of
+/// the job.
 pub(super) fn program_hiding_status(command: &str) -> Option<String> {
     program_hiding_status_within(command, 3)
 }
@@ -64,7 +68,7 @@ fn program_hiding_status_within(command: &str, depth: usize) -> Option<String> {
         return None;
     }
     let command = command.trim_end_matches([' ', '\t', ';', ')', '}']);
-    // `sh -c 'job | logger'`: the last word is a command of its own.
+    // `sh -c 'job | logger'`: the last word is a command itself.
     let words = split_words(command);
     if let [.., shell, option, script] = words.as_slice()
         && matches!(shell.rsplit('/').next(), Some("sh" | "bash" | "dash" | "zsh"))
@@ -74,12 +78,13 @@ fn program_hiding_status_within(command: &str, depth: usize) -> Option<String> {
         return program_hiding_status_within(script, depth.checked_sub(1)?);
     }
     let last = last_pipeline_stage(command)?;
-    // Some of them start a program at other places.
+    // Some of them start a program in other positions.
     let first = last.split_whitespace().next().and_then(|first| first.rsplit('/').next()).unwrap_or_default();
     [first.to_owned(), job_name(last)].into_iter().find(|last| FILTER_PROGRAMS.contains(&last.as_str()))
 }
 
-/// What stands behind the last bar of the last pipeline. `None`: the last command is no pipeline.
+/// Returns the text after the last bar of the last pipeline. `None` if the last command is no
+/// pipeline.
 fn last_pipeline_stage(command: &str) -> Option<&str> {
     let (mut quote, mut last) = (None, None);
     let mut characters = command.char_indices().peekable();
@@ -92,7 +97,7 @@ fn last_pipeline_stage(command: &str) -> Option<&str> {
             (None, '\'' | '"') => quote = Some(c),
             (None, '|') if characters.next_if(|(_, next)| *next == '|').is_some() => last = None,
             (None, '|') => {
-                // `|&` passes on the errors, too.
+                // `|&` pipes the errors, too.
                 characters.next_if(|(_, next)| *next == '&');
                 last = characters.peek().map(|(at, _)| *at);
             }
@@ -104,7 +109,7 @@ fn last_pipeline_stage(command: &str) -> Option<&str> {
     command.get(last?..)
 }
 
-/// The words of a command, quotes taken away. Operators are words of their own.
+/// Returns the words of a command without quotes. Operators are separate words.
 pub(super) fn split_words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote, mut is_word) = (Vec::new(), String::new(), None, false);
     let mut characters = command.chars();
@@ -145,10 +150,10 @@ pub(super) fn split_words(command: &str) -> Vec<String> {
 /// Programs that only start another one.
 const WRAPPER_PROGRAMS: [&str; 14] =
     ["nice", "ionice", "flock", "env", "sudo", "timeout", "chronic", "nohup", "exec", "time", "setsid", "chrt", "systemd-cat", "command"];
-/// Options of theirs that have a value in the next word.
+/// Options of these with a value in the next word.
 const OPTIONS_WITH_VALUE: [&str; 9] = ["-n", "-c", "-u", "-g", "-w", "-E", "-k", "-s", "-t"];
 
-/// What people would call a job: the last part of the path of the first program that is no wrapper.
+/// Returns a name for a job: the last part of the path of the first program that is no wrapper.
 pub(super) fn job_name(command: &str) -> String {
     job_name_within(command, 3).unwrap_or_else(|| "job".into())
 }
@@ -156,7 +161,7 @@ pub(super) fn job_name(command: &str) -> String {
 fn job_name_within(command: &str, depth: usize) -> Option<String> {
     let words = split_words(command);
     let mut words = words.iter().map(String::as_str).peekable();
-    // `cd there && job`, `[ -x job ] && job`: what the condition is about is not the job.
+    // `cd there && job`, `[ -x job ] && job`: the condition is not the job.
     let mut wrapper = None;
     while let Some(word) = words.next() {
         let last = word.rsplit('/').next().unwrap_or(word);
@@ -174,7 +179,7 @@ fn job_name_within(command: &str, depth: usize) -> Option<String> {
             "sh" | "bash" | "dash" | "zsh" | "python" | "python3" | "perl" | "php"
                 if words.peek().is_some_and(|next| !next.starts_with('-')) => {}
             _ if WRAPPER_PROGRAMS.contains(&last) => wrapper = Some(last),
-            // What a loop goes over is not the job.
+            // The list of a loop is not the job.
             "for" | "select" => drop(words.by_ref().find(|word| *word == "do")?),
             "case" => return None,
             _ if is_assignment || matches!(word, "(" | "((" | "{" | "!") => {}
@@ -184,7 +189,7 @@ fn job_name_within(command: &str, depth: usize) -> Option<String> {
                     words.next();
                 }
             }
-            // Its first word is a file, or a time.
+            // The first argument is a file, or a time.
             _ if matches!(wrapper, Some("flock" | "timeout")) => wrapper = Some(""),
             last => {
                 let stem = last.rsplit_once('.').map_or(last, |(stem, _)| if stem.is_empty() { last } else { stem });
@@ -195,12 +200,13 @@ fn job_name_within(command: &str, depth: usize) -> Option<String> {
     None
 }
 
-/// Text as one word of a shell.
+/// Quotes text as one word of a shell.
 pub(super) fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// Whether what follows a command would not be run: the shell becomes the job, or runs what may end it.
+/// True if a command after this one would not be run: the shell is replaced by the job, or may be
+/// ended by it.
 pub(super) fn ends_shell(command: &str) -> bool {
     let words = split_words(command);
     let is_assignment = |word: &str| word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && !name.contains(['/', '-', '.']));
@@ -208,7 +214,7 @@ pub(super) fn ends_shell(command: &str) -> bool {
     first.is_some_and(|first| matches!(first.as_str(), "exec" | "exit" | "." | "source" | "eval"))
 }
 
-/// Whether a command is more than one program with its arguments.
+/// True if a command is more than one program with its arguments.
 pub(super) fn is_compound(command: &str) -> bool {
     command.contains([';', '&', '|'])
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::*;
 
-/// A crontab as Debian, Fedora and people write them.
+/// A crontab in the style of Debian, Fedora and people.
 const CRONTAB: &str = r#"# Edit this file to introduce tasks to be run by cron.
 SHELL=/bin/bash
 PATH=/sbin:/bin:/usr/sbin:/usr/bin
@@ -31,7 +31,7 @@ fn proposer<'a>(draw: &'a dyn Fn() -> Uuid) -> CheckProposer<'a> {
     CheckProposer::new("https://ping.example.org", "nas", Timezone::utc(), Timestamp::from_secs(1_800_000_000), draw)
 }
 
-/// UUIDs that count.
+/// Returns a generator of consecutive UUIDs.
 fn sequential_uuids() -> impl Fn() -> Uuid {
     let next = Cell::new(0);
     move || {
@@ -132,8 +132,8 @@ fn system_crontabs_have_a_user_and_directories_of_jobs() {
     assert_eq!(propose_for_crontab(&mut with_parts, &system).proposals[0].slug.as_str(), "nas-run-parts");
 }
 
-/// What stands in for the programs that report: each writes the last part of its URL. Functions, since a program that was just written may
-/// be busy.
+/// Replacements of the programs that report: each writes the last part of its URL. They are
+/// functions, because a program file that was just written may be busy.
 const RECORDERS: &str = "curl() { for last; do :; done; echo \"$last\" >> \"$LOG\"; }\n\
 overdue() { url=$2; shift 3; \"$@\"; echo \"$url/$?\" >> \"$LOG\"; }\n";
 
@@ -144,7 +144,7 @@ fn run_in_shell(directory: &Path, command: &str, result: &str) {
     shell.current_dir(directory).stderr(std::process::Stdio::null()).status().unwrap();
 }
 
-/// What `sh` does with an edited command: the exit statuses that were reported, in order.
+/// Runs edited commands in `sh` and returns the reported exit statuses, in order.
 fn reported_statuses(directory: &Path, reporter: Reporter, commands: &[&str]) -> Vec<String> {
     let draw = sequential_uuids();
     let text: String = commands.iter().map(|command| format!("* * * * * {command}\n")).collect();
@@ -153,7 +153,7 @@ fn reported_statuses(directory: &Path, reporter: Reporter, commands: &[&str]) ->
     assert_eq!((found.proposals.len(), found.skipped.len()), (commands.len(), 0), "{found:?}");
     for proposal in &found.proposals {
         let JobEdit::Line(_, line) = &proposal.edit else { panic!("{proposal:?}") };
-        // What cron hands to the shell.
+        // The text that cron passes to the shell.
         run_in_shell(directory, &line.strip_prefix("* * * * * ").unwrap().replace("\\%", "%"), "");
     }
     let log = std::fs::read_to_string(directory.join("log")).unwrap();
@@ -261,7 +261,7 @@ fn the_end_of_a_drop_in_is_run() {
     let found = propose_for_timers(&mut proposer(&draw), &parse_timers(TIMER_PROPERTIES_OUTPUT), "/etc/systemd/system", false);
     let JobEdit::DropIn { text, .. } = &found.proposals[0].edit else { panic!("an edit of a line") };
     let stop = text.lines().find_map(|line| line.strip_prefix("ExecStopPost=-/bin/sh -c '")).unwrap().strip_suffix('\'').unwrap();
-    // systemd makes one of two.
+    // systemd replaces two by one.
     let stop = stop.replace("$$", "$");
     for result in ["success", "exit-code"] {
         run_in_shell(directory.path(), &stop, result);
@@ -271,7 +271,7 @@ fn the_end_of_a_drop_in_is_run() {
     assert_eq!(ends, [false, true], "{log}");
 }
 
-/// `TZ` is the zone of what a command prints, not that in which its schedule is read.
+/// `TZ` is the time zone of a command, not of its schedule.
 #[test]
 fn a_zone_of_commands_is_not_that_of_schedules() {
     for (text, zones) in [

@@ -1,4 +1,5 @@
-//! Timers of systemd: what `systemctl` says of them, and the drop-ins by which their services report.
+//! Timers of systemd: parses the output of `systemctl`, and generates drop-ins by which their
+//! services report.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,12 @@ use crate::domain::check::CheckSettings;
 use crate::domain::schedule::Schedule;
 use crate::domain::text::Seconds;
 
-/// What `systemctl` is given to list timers.
+/// Arguments of `systemctl` that list timers.
 pub const LIST_TIMERS_ARGS: [&str; 4] = ["list-timers", "--all", "--output=json", "--no-pager"];
-/// The properties that are asked for.
+/// Properties to query.
 pub const TIMER_PROPERTIES: &str = "Id,Unit,FragmentPath,TimersCalendar,TimersMonotonic,RandomizedDelayUSec,AccuracyUSec";
 
-/// Where distributions keep their units.
+/// Directories of units from distributions.
 const DISTRIBUTION_UNIT_DIRECTORIES: [&str; 2] = ["/usr/lib/systemd/", "/lib/systemd/"];
 
 #[derive(Deserialize)]
@@ -22,10 +23,10 @@ struct TimerListRow {
     unit: Option<String>,
 }
 
-/// The names of timers in the output of [`LIST_TIMERS_ARGS`].
+/// Returns the names of timers in the output of [`LIST_TIMERS_ARGS`].
 ///
 /// # Errors
-/// When it is something else.
+/// If the output has another format.
 pub fn parse_timer_list(json: &str) -> Result<Vec<String>, String> {
     let rows: Vec<TimerListRow> = serde_json::from_str(json).map_err(|error| format!("systemctl list-timers gave no JSON: {error}"))?;
     Ok(rows.into_iter().filter_map(|row| row.unit).filter(|unit| unit.ends_with(".timer")).collect())
@@ -38,13 +39,13 @@ pub struct SystemdTimer {
     unit: String,
     path: String,
     calendar: Vec<String>,
-    /// Seconds after its service was last started.
+    /// Seconds after the last start of its service.
     period_secs: Option<i64>,
     /// Seconds by which it may be late.
     max_delay_secs: i64,
 }
 
-/// The timers in the output of `systemctl show -p PROPERTIES UNIT…`.
+/// Parses the timers in the output of `systemctl show -p PROPERTIES UNIT…`.
 pub fn parse_timers(shown: &str) -> Vec<SystemdTimer> {
     shown.split("\n\n").map(parse_timer).filter(|timer| !timer.id.is_empty()).collect()
 }
@@ -68,7 +69,7 @@ fn parse_timer(shown: &str) -> SystemdTimer {
     timer
 }
 
-/// The value in `{ NAME=value ; next_elapse=… }`.
+/// Returns the value in `{ NAME=value ; next_elapse=… }`.
 fn entry_value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let parts = text.trim().strip_prefix('{')?.split(';');
     parts
@@ -77,7 +78,7 @@ fn entry_value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.trim().trim_end_matches('}').trim())
 }
 
-/// A time span of systemd, `1h 30min`, in seconds.
+/// Parses a time span of systemd, `1h 30min`, to seconds.
 fn parse_time_span(text: &str) -> Option<i64> {
     let units = BTreeMap::from([
         ("us", 0),
@@ -99,7 +100,8 @@ fn parse_time_span(text: &str) -> Option<i64> {
     text.split_whitespace().map(part).try_fold(0_i64, |sum, secs| sum.checked_add(secs?))
 }
 
-/// Checks for timers. Those of the distribution are left out unless `all`; `directory` holds the units of whoever runs them.
+/// Proposes checks for timers. Timers of the distribution are left out unless `all`; `directory` is
+/// the directory for the units of the same owner.
 pub fn propose_for_timers(maker: &mut CheckProposer<'_>, timers: &[SystemdTimer], directory: &str, all: bool) -> DiscoveryResult {
     let mut found = DiscoveryResult::default();
     for timer in timers {
@@ -141,7 +143,7 @@ pub fn propose_for_timers(maker: &mut CheckProposer<'_>, timers: &[SystemdTimer]
     found
 }
 
-/// A file beside a service that has it report.
+/// Returns the drop-in file that makes a service report.
 fn drop_in(url: &str) -> String {
     let curl = "curl -fsS -m 10 --retry 5 -o /dev/null";
     format!(

@@ -1,4 +1,5 @@
-//! What is told about checks: whether a downtime has been told, what waits to be sent, and what has become of it.
+//! Alerts about checks: whether a downtime was notified, messages that wait to be sent, and
+//! delivery results.
 
 mod attempt;
 
@@ -10,27 +11,28 @@ use super::status::Status;
 use super::timestamp::Timestamp;
 pub use attempt::{BatchPart, Recipient, RecipientResult, RefusedRecipient};
 
-/// Whether the downtime that a check is in has been told to those who are to know of it.
+/// Notification state of the downtime that a check is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NotificationState {
-    /// There is nothing to tell: the check is not down, or went down under a release that told nobody.
+    /// There is nothing to notify: the check is not down, or went down under a release without
+    /// alerts.
     #[default]
     NotNeeded,
-    /// It is down, and at that moment it is decided again whether that is told.
+    /// The check is down, and the decision whether to alert is pending.
     Pending {
-        /// When.
+        /// Time of the next decision.
         at: Timestamp,
-        /// What it waits for.
+        /// Reason for holding the alert back.
         reason: HoldReason,
     },
-    /// It is down, and that was told to all channels that it has.
+    /// The check is down, and all its channels were notified.
     Notified,
-    /// The same, but none of them took it: nothing hides behind this check.
+    /// Like `Notified`, but no channel accepted it. Alerts of its children are not held back.
     Undelivered,
 }
 
 impl NotificationState {
-    /// The word for it in answers and lists.
+    /// Word for the state in API responses and lists.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotNeeded => "quiet",
@@ -40,7 +42,7 @@ impl NotificationState {
         }
     }
 
-    /// When it is decided again whether the downtime is told, and what that waits for, in words; `None`: nothing is to be decided.
+    /// Time of the pending decision about the alert, and the reason for waiting, in words.
     pub fn pending_decision(self) -> Option<(Timestamp, &'static str)> {
         match self {
             Self::Pending { at, reason: held } => Some((at, held.pending_text())),
@@ -48,35 +50,36 @@ impl NotificationState {
         }
     }
 
-    /// Whether it is down and that was told, so that its end is told as well.
+    /// True if channels were notified of the downtime, so that its end is notified too.
     pub fn is_notified(self) -> bool {
         matches!(self, Self::Notified | Self::Undelivered)
     }
 }
 
-/// What holds the telling of a downtime back.
+/// Reason for holding back the alert about a downtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HoldReason {
-    /// Pings could not be taken for a while, and its own may have been lost: it gets the chance to report again.
+    /// Pings may have been lost while none could be received. The check gets time to report.
     ServerOutage,
-    /// It has not failed as often in a row as it has to.
+    /// The check is below its failure threshold.
     BelowThreshold,
-    /// A check that it depends on may be about to go down, or to be told, or has just come up: it gets the chance to report.
+    /// A parent may go down or be notified soon, or just came up. The check gets time to report.
     ParentPending,
-    /// This check that it depends on is down, and that was told.
+    /// This parent is down, and that was notified.
     ParentDown(CheckId),
     /// A maintenance window is open.
     MaintenanceWindow,
-    /// Its project is on trial.
+    /// The project is on trial.
     Trial,
 }
 
 impl HoldReason {
-    /// A parent whose own deadline passes, or that is decided on, within so many seconds is waited for; and so often it is looked whether
-    /// one still hides a check, a window is still open, or a project still on trial.
+    /// A parent whose deadline or pending decision is at most this many seconds away is waited for.
+    /// It is also the interval, in seconds, at which a parent that is down, an open window or a
+    /// trial is checked again.
     pub const RECHECK_SECS: i64 = 15 * 60;
 
-    /// The word for it in answers.
+    /// Word for the reason in API responses.
     pub fn name(self) -> &'static str {
         match self {
             Self::ServerOutage => "away",
@@ -88,7 +91,7 @@ impl HoldReason {
         }
     }
 
-    /// What is waited for, in words.
+    /// Description of the reason.
     fn pending_text(self) -> &'static str {
         match self {
             Self::ServerOutage => "its ping may have been lost while none could be taken",
@@ -100,7 +103,7 @@ impl HoldReason {
         }
     }
 
-    /// Why nobody was told of a downtime that ended meanwhile with a flip to this status, in words.
+    /// Explains why no alert was sent for a downtime that has ended with a flip to this status.
     pub fn skipped_text(self, to: Status) -> &'static str {
         match (self, to) {
             (Self::ServerOutage, Status::Up) => "it was up again soon after a time in which no pings could be taken",
@@ -119,67 +122,70 @@ impl HoldReason {
     }
 }
 
-/// A time in which no pings could be taken: nobody knows which jobs have reported in it.
+/// Period in which the server could not receive pings: it is unknown which jobs reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outage {
-    /// Since when.
+    /// Start of the outage.
     pub from: Timestamp,
-    /// Until when.
+    /// End of the outage.
     pub to: Timestamp,
 }
 
 impl Outage {
-    /// Shorter ones do not count: seconds.
+    /// Minimum length in seconds. Shorter outages are ignored.
     pub const MIN_SECS: i64 = 30;
-    /// How many are remembered.
+    /// Maximum number of outages that are remembered.
     pub const MAX_REMEMBERED: usize = 16;
-    /// For so many seconds after it, checks whose pings may have been lost in it have the chance to report again. Times with less than that
-    /// between them are one.
+    /// Seconds after an outage in which checks whose pings may have been lost have time to report
+    /// again. Outages with a shorter gap between them count as one.
     pub const CATCH_UP_SECS: i64 = 15 * 60;
 
-    /// Whether a ping that was expected from a moment on, until it was late, may have been lost in it.
+    /// True if a ping that was expected at `expected` and overdue at `deadline` may have been lost
+    /// in the outage.
     pub fn overlaps(self, expected: Timestamp, deadline: Timestamp) -> bool {
         expected <= self.to && deadline >= self.from
     }
 
-    /// The two in one, if too little time lies between them to report again.
+    /// Merges the two outages if the gap between them is too short to report again.
     pub fn merge(self, later: Self) -> Option<Self> {
         let is_near = later.from < self.to.plus_secs(Self::CATCH_UP_SECS) && self.from < later.to.plus_secs(Self::CATCH_UP_SECS);
         is_near.then(|| Self { from: self.from.min(later.from), to: self.to.max(later.to) })
     }
 
-    /// Returns the first of these times in which the ping may have been lost; else, if `expected` may not be that of then, the first that
-    /// had begun by the deadline.
+    /// Returns the first outage in which the ping may have been lost. If there is none, returns the
+    /// first outage that had begun by the deadline, since `expected` may differ from its value
+    /// during the outage.
     pub fn find_responsible(all: impl Iterator<Item = Self> + Clone, expected: Timestamp, deadline: Timestamp) -> Option<Self> {
         let touching = all.clone().find(|away| away.overlaps(expected, deadline));
         touching.or_else(|| all.into_iter().find(|away| away.from <= deadline))
     }
 
-    /// What of it is not yet to come.
+    /// Part of the outage that is not in the future.
     pub fn clip_to(self, now: Timestamp) -> Option<Self> {
         (self.from <= now).then_some(Self { to: self.to.min(now), ..self })
     }
 }
 
-/// What is told.
+/// Event that an alert is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AlertEvent {
     /// A check went down.
     Down,
-    /// A check that was told to be down is up again.
+    /// A check whose downtime was notified is up again.
     Up,
-    /// A check that was told to be down is no longer watched, or gone. Only those are told who keep incidents open.
+    /// A check whose downtime was notified is no longer monitored, or was deleted. Only channels
+    /// that keep incidents open are notified.
     Closed,
-    /// Somebody asked for a test.
+    /// A user requested a test.
     Test,
-    /// Checks that were told to be down still are.
+    /// Checks whose downtime was notified are still down.
     StillDown,
-    /// The server or another channel is in trouble, or out of it.
+    /// The server or another channel has a problem, or has recovered.
     Notice,
 }
 
 impl AlertEvent {
-    /// The word for it in answers and lists.
+    /// Word for the event in API responses and lists.
     pub fn name(self) -> &'static str {
         match self {
             Self::Down => "down",
@@ -192,47 +198,49 @@ impl AlertEvent {
     }
 }
 
-/// Something that is to be sent to a channel. The text is made when it is sent, from the state of that moment.
+/// Message that waits to be sent to a channel. Its text is rendered when it is sent, from the state
+/// at that time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutboxRow {
-    /// Its place; rows of one channel and check are sent in this order.
+    /// Position in the outbox. Rows of one channel and check are sent in this order.
     pub number: DeliveryNumber,
-    /// To whom.
+    /// Channel to send to.
     pub channel: ChannelId,
-    /// About which check.
+    /// Check that the message is about.
     pub check: CheckId,
-    /// The flip that is told.
+    /// Flip that the message is about.
     pub flip: FlipNumber,
-    /// What is told.
+    /// Event that the message is about.
     pub event: AlertEvent,
-    /// The time of the flip.
+    /// Time of the flip.
     pub at: Timestamp,
-    /// When it was decided that it is told.
+    /// Time at which the row was queued.
     pub queued: Timestamp,
-    /// How often sending it was begun.
+    /// Number of attempts that were started.
     pub attempts: u16,
-    /// When the attempt began of which nothing has been reported yet.
+    /// Start of the attempt whose result has not been reported yet.
     pub attempt_started: Option<Timestamp>,
-    /// How often the server ended between the beginning of an attempt and its report.
+    /// Number of times that the server ended during an attempt.
     pub interruptions: u8,
-    /// It is not known whether an earlier attempt arrived.
+    /// True if an earlier attempt may have arrived.
     pub may_be_duplicate: bool,
-    /// Pings of the check may have been lost while none could be taken.
+    /// True if pings of the check may have been lost while the server could not receive any.
     pub during_outage: bool,
-    /// Rows of the same channel and check that were left out before this one, since too many waited.
+    /// Number of earlier rows of the same channel and check that were dropped because too many
+    /// waited.
     pub dropped_before: u16,
-    /// How the check was called, for a check that is gone.
+    /// Names of the check, if it was deleted.
     pub deleted_check: Option<Box<DeletedCheck>>,
-    /// The names under which the downtime was told, if the check has others by now.
+    /// Names of the check when the alert was sent, if they have changed since.
     pub alerted_names: Option<Arc<NameSet>>,
-    /// For an attempt that began with others in several commands.
+    /// Set if the row is part of an attempt that was started with others in several commands.
     pub part: Option<BatchPart>,
-    /// The recipients of earlier attempts, if there are several; empty: nothing is known of them.
+    /// Recipients of earlier attempts, if there are several. Empty if nothing is known about them.
     pub recipients: Arc<[Recipient]>,
 }
 
 impl OutboxRow {
-    /// A row that was queued at `now` and that nobody has begun to send.
+    /// Creates a row queued at `now` with no attempts.
     pub fn new(
         number: DeliveryNumber,
         channel: ChannelId,
@@ -266,85 +274,87 @@ impl OutboxRow {
         }
     }
 
-    /// Whether an earlier attempt may have arrived.
+    /// True if an earlier attempt may have arrived.
     pub fn may_have_arrived(&self) -> bool {
         self.may_be_duplicate || self.attempt_started.is_some()
     }
 }
 
-/// What is left of a check that is gone.
+/// Data that is kept of a deleted check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeletedCheck {
-    /// Its names.
+    /// Names of the check.
     pub names: NameSet,
-    /// What incidents about it are called.
+    /// Key that identifies its incidents.
     pub unique_key: UniqueKey,
 }
 
-/// What has become of something that was to be sent.
+/// Finished delivery of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeliveryRecord {
-    /// The number that it had in the outbox.
+    /// Number that the message had in the outbox.
     pub number: DeliveryNumber,
-    /// To whom.
+    /// Channel that it was for.
     pub channel: ChannelId,
-    /// About which check.
+    /// Check that it was about.
     pub check: CheckId,
-    /// The flip that was told.
+    /// Flip that it was about.
     pub flip: FlipNumber,
-    /// What was told.
+    /// Event that it was about.
     pub event: AlertEvent,
-    /// When it was decided that it is told.
+    /// Time at which it was queued.
     pub queued: Timestamp,
-    /// When it was finished.
+    /// Time at which it was finished.
     pub finished: Timestamp,
-    /// What has become of it.
+    /// Final result.
     pub result: DeliveryResult,
-    /// How often sending it was begun.
+    /// Number of attempts that were started.
     pub attempts: u16,
-    /// The status of the last answer; 0: there was none, or the kind has no such thing.
+    /// Status of the last response; 0 if there was none, or if the kind of channel has no status
+    /// codes.
     pub status: u16,
-    /// Why it was not delivered, in words; at most [`Delivery::MAX_REASON_BYTES`] bytes.
+    /// Reason for which it was not delivered, in words; at most
+    /// [`DeliveryRecord::MAX_REASON_BYTES`] bytes.
     pub reason: Box<str>,
-    /// The delivery that told this as well, in one message.
+    /// Delivery whose message included this one.
     pub merged_into: Option<DeliveryNumber>,
-    /// An attempt before the last one may have arrived.
+    /// True if an attempt before the last one may have arrived.
     pub may_be_duplicate: bool,
 }
 
 impl DeliveryRecord {
-    /// Bytes of a reason.
+    /// Maximum length of a reason in bytes.
     pub const MAX_REASON_BYTES: usize = 200;
-    /// Reasons are one line of at most so many bytes.
+    /// Shortens a reason to one line of at most [`Self::MAX_REASON_BYTES`] bytes.
     pub fn truncate_reason(text: &str) -> Box<str> {
         let line: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
         line.get(..line.floor_char_boundary(Self::MAX_REASON_BYTES)).unwrap_or(&line).trim_end().into()
     }
 }
 
-/// What has become of something that was to be sent.
+/// Final result of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeliveryResult {
-    /// The channel took it.
+    /// The channel accepted the message.
     Delivered,
-    /// It was given up.
+    /// Delivery was given up.
     Failed,
-    /// A later message told it as well, or it was over before it was told.
+    /// A later message included it, or the downtime ended before it was sent.
     Superseded,
-    /// It was not sent at all.
+    /// The message was not sent at all.
     Skipped,
 }
 
 impl DeliveryResult {
-    /// All of them.
+    /// All results.
     pub const ALL: [Self; 4] = [Self::Delivered, Self::Failed, Self::Superseded, Self::Skipped];
 
-    /// The outcome that goes by this word.
+    /// Returns the result with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.name() == name)
     }
 
-    /// The word for it in answers and lists.
+    /// Word for the result in API responses and lists.
     pub fn name(self) -> &'static str {
         match self {
             Self::Delivered => "delivered",
@@ -355,18 +365,20 @@ impl DeliveryResult {
     }
 }
 
-/// What is wrong with a channel, as far as sending to it has shown.
+/// Health of a channel, as shown by its deliveries.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChannelHealth {
-    /// Nothing is sent to it since then, for this reason, until somebody enables or changes it.
+    /// Time and reason of disabling. Nothing is sent until a user enables or changes the channel.
     pub disabled: Option<(Timestamp, Box<str>)>,
-    /// What was sent since then has not been taken; the reason is that of the last attempt.
+    /// Start of the failure and reason of the last failed attempt. No message has been accepted
+    /// since.
     pub failing: Option<(Timestamp, Box<str>)>,
     /// Evidence that messages arrive with the present settings.
     pub proof: DeliveryProof,
     /// Recipients of a mail channel that have unsubscribed.
     pub unsubscribed: Vec<Box<str>>,
-    /// Recipients of a mail channel whose last mail was refused for good, while others took it.
+    /// Recipients of a mail channel whose last mail was permanently refused while others accepted
+    /// it.
     pub refused: Vec<RefusedRecipient>,
 }
 
@@ -376,7 +388,7 @@ impl ChannelHealth {
         self.disabled.is_none() && self.failing.is_none()
     }
 
-    /// Takes over the results of a mail to several recipients.
+    /// Records the results of a mail to several recipients.
     pub fn note_recipients(&mut self, recipients: &[Recipient], now: Timestamp) {
         for Recipient { address, result } in recipients {
             let known = self.refused.iter().position(|refused| refused.address == *address);
@@ -397,12 +409,12 @@ impl ChannelHealth {
 /// Evidence that messages to a channel arrive with its present settings.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum DeliveryProof {
-    /// Nothing has arrived yet.
+    /// No message has arrived yet.
     #[default]
     None,
-    /// The last test failed for this reason, and nothing has arrived since.
+    /// The last test failed for this reason, and no message has arrived since.
     TestFailed(Box<str>),
-    /// Something has arrived.
+    /// A message has arrived.
     Delivered,
 }
 
@@ -413,7 +425,7 @@ mod tests {
     #[test]
     fn a_downtime_is_explained_by_the_outage_in_which_its_ping_may_have_been_lost() {
         let away = |from, to| Outage { from: Timestamp::from_secs(from), to: Timestamp::from_secs(to) };
-        // That of an import comes before those of this server, the latest first.
+        // Outages of an import come before outages of this server, the latest first.
         let (import, later, earlier) = (away(100, 200), away(900, 950), away(300, 400));
         for (all, expected, deadline, found) in [
             (vec![import, later, earlier], 500, 1000, Some(later)),

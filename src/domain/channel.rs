@@ -1,4 +1,5 @@
-//! The kinds of notification channel and what each is set to, as tables: parsing, masking, help and forms all read the same rows.
+//! Kinds of notification channel and their settings, as tables. Parsing, masking, help and forms
+//! all read the same rows.
 
 mod common_settings;
 mod field_value;
@@ -21,47 +22,49 @@ pub use setting_field::{FieldType, Requirement, SettingField};
 pub use settings::{ChannelSettings, MASK, SettingsAuthor, SettingsError, SettingsUpdate};
 pub use transport::Transports;
 
-/// A kind of channel. There is one of each, in a file of its own below `kinds`.
+/// Kind of channel. Each is defined in a file of its own below `kinds`.
 pub struct ChannelKind {
-    /// The `kind` of the API, and the word of the command line. No two kinds share one.
+    /// `kind` of the API and word of the command line. Unique.
     pub name: &'static str,
-    /// What people call it.
+    /// Name for people.
     pub title: &'static str,
-    /// Other words that the command line takes for it.
+    /// Other words that the command line accepts for it.
     pub aliases: &'static [&'static str],
-    /// Who is at the other end.
+    /// Type of receiver.
     pub class: ChannelClass,
-    /// What can be set, in the order in which people are asked. What many kinds have is in [`common_fields`](Self::common_fields).
+    /// Settings of the kind, in the order in which forms show them. Settings that many kinds share
+    /// are in [`common_fields`](Self::common_fields).
     pub fields: &'static [SettingField],
-    /// Whether only whoever has the server may make one.
+    /// True if only the operator of the server may create a channel of this kind.
     pub operator_only: bool,
-    /// Where to get the values, and what else to know before making one: sentences for people.
+    /// Instructions for getting the values and other advice: sentences for people.
     pub guide: &'static str,
-    /// Settings that make a channel, with made-up values.
+    /// Example settings with made-up values.
     pub example: &'static [(&'static str, &'static str)],
-    /// What holds between fields that are each sound. The error says what is wrong and what to do.
+    /// Checks rules between fields that are each valid. The error says what is wrong and what to
+    /// do.
     validate: fn(&ChannelSettings) -> Result<(), &'static str>,
-    /// Whether a channel that is set so does nothing at such an event.
+    /// True if a channel with these settings does nothing at such an event.
     ignores_event: fn(&ChannelSettings, AlertEvent) -> bool,
-    /// Sentences about settings that are accepted but probably not what was meant.
+    /// Returns sentences about settings that are accepted but probably wrong.
     warnings: fn(&ChannelSettings) -> Vec<String>,
 }
 
-/// Who is at the other end of a channel, which decides what happens when there is much to tell.
+/// Type of receiver, which decides how many alerts at once are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChannelClass {
-    /// People: what they did not read yet is told together, and many checks in one message.
+    /// People: unread alerts are combined, and one message covers many checks.
     People,
     /// Programs: every event is sent, in order for each check.
     Machine,
-    /// A service that keeps incidents: each check has one, which opens and closes.
+    /// Service that keeps incidents: each check has one, which is opened and closed.
     Incident,
-    /// Other channels, which are told in its place.
+    /// Other channels, which are notified in its place.
     Group,
 }
 
 impl ChannelKind {
-    /// Every kind there is, by name.
+    /// Every kind, by name.
     pub const ALL: [&'static Self; 30] = [
         &kinds::alertmanager::ALERTMANAGER,
         &kinds::apprise::APPRISE,
@@ -95,7 +98,7 @@ impl ChannelKind {
         &kinds::zulip::ZULIP,
     ];
 
-    /// What many kinds have, with a word for which.
+    /// Settings that many kinds share, with a word for the kinds that have them.
     pub const SHARED_FIELDS: [(&'static str, &'static [SettingField]); 4] = [
         ("(any)", common_settings::ANY_KIND_FIELDS),
         ("(any)", common_settings::NON_GROUP_FIELDS),
@@ -103,7 +106,7 @@ impl ChannelKind {
         ("(url)", common_settings::URL_FIELDS),
     ];
 
-    /// What the tables of kinds begin with.
+    /// Default values of a kind.
     const DEFAULTS: Self = Self {
         name: "",
         title: "",
@@ -118,12 +121,12 @@ impl ChannelKind {
         warnings: |_| Vec::new(),
     };
 
-    /// The kind of that name, or of that other word for it.
+    /// Returns the kind with this name or alias.
     pub fn from_name(name: &str) -> Option<&'static Self> {
         Self::ALL.into_iter().find(|kind| kind.name == name || kind.aliases.contains(&name))
     }
 
-    /// What can be set as for many other kinds.
+    /// Settings that this kind shares with others.
     pub fn common_fields(&self) -> impl Iterator<Item = &'static SettingField> {
         let (people, single) = (self.class == ChannelClass::People, self.class != ChannelClass::Group);
         let has_url = self.fields.iter().any(SettingField::is_url);
@@ -133,7 +136,7 @@ impl ChannelKind {
             .chain(common_settings::URL_FIELDS.iter().filter(move |_| has_url))
     }
 
-    /// The command that makes a channel of [its example](Self::example).
+    /// Command that creates a channel from [the example](Self::example).
     pub fn example_command(&self) -> String {
         let set = |(key, value): &(&str, &str)| {
             let plain = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-+:,./@%=".contains(&byte));
@@ -143,43 +146,43 @@ impl ChannelKind {
         format!("overdue channel create --project default --kind {0} --name {0}{settings}", self.name)
     }
 
-    /// Whether it has a secret that a file can hold.
+    /// True if the kind has a secret that can be stored in a file.
     pub fn has_secret_files(&self) -> bool {
         self.fields.iter().any(|field| field.is_secret() && field.key_prefix().is_none())
     }
 
-    /// Whether the value of a key is shown to nobody.
+    /// True if the value of the key must not be shown. Unknown keys count as secret.
     pub fn is_secret(&self, key: &str) -> bool {
         self.find_field(key).is_none_or(|(field, file)| !file && field.is_secret())
     }
 
-    /// Whether a key can be set, and its value is shown to nobody.
+    /// True if the key can be set and its value must not be shown.
     pub fn is_known_secret(&self, key: &str) -> bool {
         self.find_field(key).is_some_and(|(field, file)| !file && field.is_secret())
     }
 
-    /// The key whose value lies in a file, if this key gives that file.
+    /// Returns the key whose value is stored in a file, if this key names that file.
     pub fn secret_key_of_file(&self, key: &str) -> Option<&'static str> {
         self.find_field(key).filter(|(_, file)| *file).map(|(field, _)| field.key)
     }
 
-    /// Whether a key can be set, or begins keys that can, like `header` does `header.NAME`.
+    /// True if the key can be set or is the prefix of such keys, as `header` is of `header.NAME`.
     pub fn is_key_prefix(&self, key: &str) -> bool {
         let begins = |field: &SettingField| field.key_prefix().and_then(|prefix| prefix.strip_suffix('.')) == Some(key);
         self.fields.iter().chain(self.common_fields()).any(begins)
     }
 
-    /// True if this is the pattern of keys such as `header.NAME`, which cannot be set as it stands.
+    /// True if this is the pattern of keys such as `header.NAME`, which cannot itself be set.
     pub fn is_key_pattern(&self, key: &str) -> bool {
         self.fields.iter().chain(self.common_fields()).any(|field| field.key == key && field.key_prefix().is_some())
     }
 
-    /// Whether a key is one of its own fields.
+    /// True if the key is one of the kind's own fields.
     fn has_own_field(&self, key: &str) -> bool {
         self.fields.iter().any(|field| field.key == key)
     }
 
-    /// The field that a key belongs to, and whether the key gives a file that holds the value.
+    /// Returns the field of a key, and whether the key names a file that holds the value.
     fn find_field(&self, key: &str) -> Option<(&'static SettingField, bool)> {
         let all = || self.fields.iter().chain(self.common_fields());
         let named = all().find(|field| field.has_key(key)).map(|field| (field, false));

@@ -1,4 +1,5 @@
-//! The life of a check: how pings, the passing of time, pause and resume change it, and what it shows at a given moment.
+//! Life cycle of a check: how pings, the passing of time, pause and resume change it, and the
+//! status that it shows at a given time.
 
 mod settings;
 
@@ -16,50 +17,51 @@ use super::text::{Name, Slug, Tags};
 use super::timestamp::Timestamp;
 pub use settings::{CheckSettings, KeywordFilters};
 
-/// A run that a start ping began.
+/// Run that a start ping began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OngoingRun {
-    /// When it began.
+    /// Time of the start ping.
     pub start: Timestamp,
-    /// The run id of the start ping.
+    /// Run id of the start ping.
     pub rid: Option<Uuid>,
 }
 
-/// What pings and time have made of a check. Small and `Copy`: it changes with every ping.
+/// State of a check, as changed by pings and time. Small and `Copy`: it changes with every ping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckState {
-    /// The stored status.
+    /// Stored status.
     pub status: Status,
-    /// When the stored status last changed.
+    /// Time of the last change of the stored status.
     pub changed: Timestamp,
-    /// The last success or fail.
+    /// Time of the last success or fail ping.
     pub last_ping: Option<Timestamp>,
-    /// The run that is going on.
+    /// Ongoing run.
     pub run: Option<OngoingRun>,
-    /// Microseconds of the last run, when the last completion ended a measured one.
+    /// Duration of the last run in microseconds, if the last completion ended a run that was
+    /// measured.
     pub last_duration: Option<i64>,
-    /// When grace begins; derived from `last_ping` and the settings, set only while up.
+    /// Time at which grace begins. Derived from `last_ping` and the settings; set only while up.
     pub grace_start: Option<Timestamp>,
-    /// Pings ever logged.
+    /// Number of pings ever logged.
     pub n_pings: u64,
-    /// Where the newest logged ping lies.
+    /// Position of the newest logged ping.
     pub last_arrival: Arrival,
-    /// Where the newest flip lies.
+    /// Position of the newest flip.
     pub last_flip: FlipNumber,
-    /// How the last runs ended.
+    /// Outcomes of the last runs.
     pub outcomes: RecentOutcomes,
-    /// Failures and missed deadlines since the last success; at 65,535 it stays.
+    /// Number of failures and missed deadlines since the last success; saturates at 65,535.
     pub failures: u16,
-    /// Whether the downtime that it is in has been told.
+    /// Notification state of the current downtime.
     pub notification: NotificationState,
-    /// It came by an import, and since then nobody has pinged or changed it here.
+    /// True if the check was imported and has not been pinged or changed on this server since.
     pub unused_since_import: bool,
-    /// Pings that came with it by an import. The others arrived here.
+    /// Number of imported pings. The others arrived on this server.
     pub imported_pings: u64,
 }
 
 impl CheckState {
-    /// A check created then.
+    /// State of a check created at this time.
     pub fn new(created: Timestamp) -> Self {
         Self {
             status: Status::New,
@@ -79,7 +81,8 @@ impl CheckState {
         }
     }
 
-    /// When the check goes down unless something happens; `None` when it is down or waits for nothing.
+    /// Time at which the check goes down unless something happens. `None` if it is down or waits
+    /// for nothing.
     pub fn deadline(&self, settings: &CheckSettings) -> Option<Timestamp> {
         match self.status {
             Status::Down => None,
@@ -87,12 +90,13 @@ impl CheckState {
         }
     }
 
-    /// Whether it is to be decided by now whether its downtime is told.
+    /// True if the decision whether to alert about its downtime is due.
     pub fn is_notification_due(&self, now: Timestamp) -> bool {
         matches!(self.notification, NotificationState::Pending { at, .. } if at <= now)
     }
 
-    /// When it has to be looked at again unless something happens: at its deadline, or when it is decided whether its downtime is told.
+    /// Time of the next evaluation unless something happens: the deadline, or the pending decision
+    /// about an alert.
     pub fn next_evaluation(&self, settings: &CheckSettings) -> Option<Timestamp> {
         match self.notification {
             NotificationState::Pending { at, .. } => Some(self.deadline(settings).map_or(at, |deadline| deadline.min(at))),
@@ -100,15 +104,16 @@ impl CheckState {
         }
     }
 
-    /// The moment from which grace counts, which is the expected ping or the start of the run, whichever is earlier; and what it means
-    /// if grace passes.
+    /// Time from which grace counts: the expected ping, or the start of the run if that is earlier.
+    /// Also the cause of the flip if grace passes.
     fn grace_origin(&self) -> Option<(Timestamp, FlipCause)> {
         let expected = self.grace_start.map(|expected| (expected, FlipCause::Late));
         let run = self.run.map(|run| (run.start, FlipCause::Overrun));
         expected.into_iter().chain(run).min_by_key(|(from, _)| *from)
     }
 
-    /// The status shown at `now`. After [`CheckState::apply_deadline`] for that moment it is the stored one, or grace while that is up.
+    /// Status shown at `now`. After [`CheckState::apply_deadline`] for that time it is the stored
+    /// status, or grace while that is up.
     pub fn visible_status(&self, settings: &CheckSettings, now: Timestamp) -> VisibleStatus {
         let grace = settings.grace.get();
         if self.run.is_some_and(|run| now >= run.start.plus_secs(grace)) {
@@ -124,7 +129,7 @@ impl CheckState {
         }
     }
 
-    /// When what [`CheckState::visible_status`] says will next change by time alone.
+    /// Time at which the result of [`CheckState::visible_status`] next changes by time alone.
     pub fn next_change(&self, settings: &CheckSettings, now: Timestamp) -> Option<Timestamp> {
         let grace = settings.grace.get();
         let run = self.run.map(|run| run.start.plus_secs(grace));
@@ -132,7 +137,8 @@ impl CheckState {
         run.into_iter().chain(expected).filter(|at| *at > now).min()
     }
 
-    /// When the next ping is expected (`next_ping` in the API): a running check shows the start of its run.
+    /// Time at which the next ping is expected (`next_ping` in the API). During a run, the start of
+    /// the run if that is earlier.
     pub fn next_ping(&self) -> Option<Timestamp> {
         match self.status {
             Status::Down => None,
@@ -140,16 +146,18 @@ impl CheckState {
         }
     }
 
-    /// Takes the check down if its deadline has passed at `now`. The flip bears the deadline. That lies after the last change: otherwise
-    /// the check would have gone down with it. An earlier one means that the clock was set back since.
+    /// Sets the check to down if its deadline has passed at `now`. The time of the flip is the
+    /// deadline. The deadline is later than the last change: otherwise that change would have set
+    /// the check to down. An earlier deadline means that the clock has been set back since.
     pub fn apply_deadline(&mut self, settings: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) {
         if let (Some((from, cause)), Some(deadline)) = (self.grace_origin(), self.passed_deadline(settings, now)) {
             self.change_status(Status::Down, cause, deadline, Some(from), flips);
         }
     }
 
-    /// The same after something has happened at `now` that may have put the deadline before the last change: the flip is not earlier than
-    /// that, unless the change lies ahead of the clock.
+    /// Like `apply_deadline`, after a change at `now` that may have moved the deadline before the
+    /// last change. The flip is not earlier than that change, unless the change is ahead of the
+    /// clock.
     fn apply_deadline_after_change(&mut self, cause: Option<FlipCause>, settings: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) {
         if let (Some((from, own)), Some(deadline)) = (self.grace_origin(), self.passed_deadline(settings, now)) {
             let at = if self.changed > now { deadline } else { deadline.max(self.changed) };
@@ -161,13 +169,14 @@ impl CheckState {
         self.deadline(settings).filter(|deadline| *deadline <= now)
     }
 
-    /// Whether it waits for something that counts from a time ahead of the clock.
+    /// True if the check waits for something that counts from a time ahead of the clock.
     pub fn has_future_times(&self, settings: &CheckSettings, now: Timestamp) -> bool {
         let is_told_late = || self.notification_due(settings, now).is_some_and(|(at, due)| at.is_ahead_of(due));
         self.last_ping.into_iter().chain(self.run.map(|run| run.start)).any(|at| at.is_ahead_of(now)) || is_told_late()
     }
 
-    /// When it is decided whether its downtime is told, and when that would be at the latest if it was put off now.
+    /// Time of the pending decision about an alert, and the latest time that it would have if it
+    /// was postponed now.
     fn notification_due(&self, settings: &CheckSettings, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
         let NotificationState::Pending { at, reason: held } = self.notification else { return None };
         let due = match held {
@@ -179,12 +188,13 @@ impl CheckState {
         Some((at, due))
     }
 
-    /// What its further expected moments count from while it is down.
+    /// Time from which further expected pings count while the check is down.
     pub fn last_activity(&self) -> Timestamp {
         self.last_ping.unwrap_or(self.changed)
     }
 
-    /// Lets what counts from a time ahead of the clock count from `now`: it was logged while the clock stood ahead, and nobody knows when.
+    /// Moves times that are ahead of the clock to `now`. They were logged while the clock was
+    /// ahead, so the true times are unknown.
     pub fn clamp_future_times(&mut self, settings: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) {
         self.apply_deadline(settings, now, flips);
         let due = self.notification_due(settings, now);
@@ -208,14 +218,16 @@ impl CheckState {
         };
         self.change_status(to, cause, now, None, flips);
         self.update_grace_start(settings);
-        // The run that goes on may be overdue already.
+        // The ongoing run may be overdue already.
         self.apply_deadline_after_change(None, settings, now, flips);
     }
 
-    /// Applies a logged ping and the flips that were logged with it. No deadline is looked at: what it led to is in the log.
-    /// [`CheckState::update_grace_start`] has to be called after the last one.
+    /// Applies a logged ping and the flips that were logged with it. Deadlines are ignored, since
+    /// their flips are in the log. The caller must call [`CheckState::update_grace_start`] after
+    /// the last ping.
     pub fn replay(&mut self, kind: PingKind, rid: Option<Uuid>, at: Timestamp, flips: &[Flip]) {
-        // A deadline that the ping found passed comes before it; after it only that of a run that goes on.
+        // A deadline that had passed when the ping came is before it. After it comes only the
+        // deadline of an ongoing run.
         let before = flips.iter().take_while(|flip| flip.cause.is_deadline()).count();
         let (before, after) = flips.split_at(before);
         before.iter().for_each(|flip| self.apply_flip(flip));
@@ -223,16 +235,17 @@ impl CheckState {
         after.iter().for_each(|flip| self.apply_flip(flip));
     }
 
-    /// What a ping changes besides the status.
+    /// Applies the effects of a ping other than the status.
     fn record_ping(&mut self, kind: PingKind, rid: Option<Uuid>, at: Timestamp) {
         (self.n_pings, self.unused_since_import) = (self.n_pings + 1, false);
         match kind {
             PingKind::Success | PingKind::Fail => {
                 self.last_ping = Some(at);
                 let same = self.run.filter(|run| run.rid == rid);
-                // A run whose start lies ahead was measured with a clock that was set back meanwhile.
+                // A run whose start is ahead of `at` was measured by a clock that was set back
+                // meanwhile.
                 self.last_duration = same.map(|run| at.micros_since(run.start)).filter(|micros| *micros >= 0);
-                // A success of another, named run leaves the one that is going on alone.
+                // A success with the run id of another run leaves the ongoing run unchanged.
                 if same.is_some() || rid.is_none() || kind == PingKind::Fail {
                     self.run = None;
                 }
@@ -243,13 +256,13 @@ impl CheckState {
         }
     }
 
-    /// Whether by now a ping is missing since its last sign of life. One of which none is expected misses it.
+    /// True if a ping is overdue at `now`. Always true for a check that expects none.
     pub fn has_missed_ping(&self, settings: &CheckSettings, now: Timestamp) -> bool {
         let last = self.last_activity();
         settings.next_miss_after(last, last).is_none_or(|missed| missed <= now)
     }
 
-    /// One more ping is missing of a check that is down already.
+    /// Counts a missed ping of a check that is already down.
     pub fn count_missed_ping(&mut self) {
         self.failures = self.failures.saturating_add(1);
     }
@@ -266,7 +279,8 @@ impl CheckState {
         self.change_status(Status::Paused, FlipCause::PausedOrResumed, now, None, flips);
     }
 
-    /// Makes a paused check new again; `false`, and nothing changed, when it is not paused.
+    /// Makes a paused check new again. Returns `false` and changes nothing if the check is not
+    /// paused.
     pub fn resume(&mut self, settings: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) -> bool {
         self.apply_deadline(settings, now, flips);
         if self.status != Status::Paused {
@@ -278,7 +292,8 @@ impl CheckState {
         true
     }
 
-    /// Takes over new settings. What had passed its deadline under the old ones is down before they count.
+    /// Applies new settings. A deadline that has passed under the old settings sets the check to
+    /// down first.
     pub fn change_settings(&mut self, old: &CheckSettings, new: &CheckSettings, now: Timestamp, flips: &mut Vec<Flip>) {
         self.apply_deadline(old, now, flips);
         self.unused_since_import = false;
@@ -293,7 +308,7 @@ impl CheckState {
         self.apply_deadline_after_change(Some(FlipCause::SettingsChanged), new, now, flips);
     }
 
-    /// Derives when grace begins.
+    /// Derives the time at which grace begins.
     pub fn update_grace_start(&mut self, settings: &CheckSettings) {
         self.grace_start = match (self.status, self.last_ping) {
             (Status::Up, Some(last_ping)) => settings.next_ping_after(last_ping),
@@ -309,7 +324,7 @@ impl CheckState {
         }
     }
 
-    /// Makes a change of status that has been decided.
+    /// Applies a change of status that was decided.
     pub fn apply_flip(&mut self, flip: &Flip) {
         self.status = flip.to;
         self.changed = flip.at;
@@ -322,14 +337,14 @@ impl CheckState {
     }
 }
 
-/// What a check is called by receivers that know an incident by its labels.
+/// Names of a check, for receivers that identify an incident by its labels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NameSet {
-    /// Its name.
+    /// Name of the check.
     pub name: Name,
-    /// Its slug.
+    /// Slug of the check.
     pub slug: Slug,
-    /// Its tags.
+    /// Tags of the check.
     pub tags: Tags,
 }
 
@@ -339,29 +354,30 @@ impl NameSet {
         Self { name: settings.name.clone(), slug: settings.slug.clone(), tags: settings.tags.clone() }
     }
 
-    /// Returns settings of which nothing but the names is known.
+    /// Returns default settings with these names.
     pub fn into_settings(self) -> CheckSettings {
         let Self { name, slug, tags } = self;
         CheckSettings { name, slug, tags, ..CheckSettings::default() }
     }
 }
 
-/// A check: what names it, what its owner has set, and what has become of it. Cheap to clone.
+/// Check: identifiers, settings and state. Cheap to clone.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Check {
-    /// Its number.
+    /// Number of the check.
     pub id: CheckId,
-    /// Its UUID, a secret: whoever knows it can ping.
+    /// UUID of the check. It is a secret: it suffices for pinging.
     pub uuid: Uuid,
-    /// What its badge URLs carry instead of its UUID.
+    /// UUID for badge URLs, used in place of the secret one.
     pub badge: Uuid,
-    /// The project it belongs to.
+    /// Project of the check.
     pub project: ProjectId,
-    /// What its owner has set.
+    /// Settings that its owner has chosen.
     pub settings: Arc<CheckSettings>,
-    /// What has become of it.
+    /// State of the check.
     pub state: CheckState,
-    /// Its names before they were changed during the downtime that was told; `None`: it has them still.
+    /// Names with which the current downtime was notified, if they were changed during it. `None`
+    /// if they are unchanged.
     pub alerted_names: Option<Arc<NameSet>>,
 }
 

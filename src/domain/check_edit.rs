@@ -1,4 +1,4 @@
-//! What a create or update request asks of a check: only what it names changes.
+//! Changes to a check in a create or update request. Fields that the request does not name stay.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,17 +9,18 @@ use super::schedule::Schedule;
 use super::text::{Description, Keywords, Name, Seconds, Slug, Tags};
 use super::timezone::Timezone;
 
-/// The channels a request asks for.
+/// Channels in a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChannelSelection {
-    /// `*`: all of the project at that moment.
+    /// `*`: all channels of the project at that time.
     All,
     /// UUIDs or names, as sent; empty: none.
     Listed(Vec<Box<str>>),
 }
 
 impl ChannelSelection {
-    /// Reads `*`, or identifiers between commas in which white space counts. What is said twice counts once.
+    /// Reads `*`, or identifiers separated by commas; white space is significant. Duplicates count
+    /// once.
     pub fn parse(text: &str) -> Self {
         let mut seen = HashSet::new();
         match text {
@@ -29,7 +30,7 @@ impl ChannelSelection {
         }
     }
 
-    /// What [`parse`](Self::parse) reads.
+    /// Returns the text that [`parse`](Self::parse) reads.
     pub fn to_text(&self) -> String {
         match self {
             Self::All => "*".into(),
@@ -38,7 +39,7 @@ impl ChannelSelection {
     }
 }
 
-/// The fields a request names; the others stay (on create: have their defaults).
+/// Fields that a request names. The others stay, or have their defaults on create.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[allow(missing_docs, reason = "the fields of `Settings`")]
 pub struct CheckEdit {
@@ -46,7 +47,7 @@ pub struct CheckEdit {
     pub slug: Option<Slug>,
     pub tags: Option<Tags>,
     pub desc: Option<Description>,
-    /// As sent, also when a schedule takes precedence over it.
+    /// Period as sent, even if a schedule takes precedence.
     pub timeout: Option<Seconds>,
     pub grace: Option<Seconds>,
     pub schedule: Option<Arc<Schedule>>,
@@ -56,10 +57,11 @@ pub struct CheckEdit {
     pub start_kw: Option<Keywords>,
     pub success_kw: Option<Keywords>,
     pub failure_kw: Option<Keywords>,
-    /// An older name of `success_kw`, which wins over it. Like `subject_fail` it turns the search of subjects on, or off when both lists
-    /// are empty then; `filter_subject` wins over that.
+    /// Older name of `success_kw`, which takes precedence. Like `subject_fail` it turns the search
+    /// of subjects on, or off if both lists are then empty; `filter_subject` takes precedence over
+    /// that.
     pub subject: Option<Keywords>,
-    /// An older name of `failure_kw`, which wins over it.
+    /// Older name of `failure_kw`, which takes precedence.
     pub subject_fail: Option<Keywords>,
     pub filter_subject: Option<bool>,
     pub filter_body: Option<bool>,
@@ -68,7 +70,8 @@ pub struct CheckEdit {
     pub channels: Option<ChannelSelection>,
 }
 
-/// A field by which an existing check is looked for before one is created: see `unique` in [protocol](crate::docs::protocol).
+/// Field by which an existing check is searched before one is created: see `unique` in
+/// [protocol](crate::docs::protocol).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[allow(missing_docs, reason = "the five fields of the API")]
 pub enum UniqueField {
@@ -79,7 +82,7 @@ pub enum UniqueField {
     Grace,
 }
 
-/// The value of a [`UniqueField`].
+/// Value of a [`UniqueField`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the two kinds of fields")]
 pub enum UniqueValue<'a> {
@@ -88,7 +91,7 @@ pub enum UniqueValue<'a> {
 }
 
 impl UniqueField {
-    /// The field of that name.
+    /// Returns the field with this name.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "name" => Self::Name,
@@ -100,7 +103,7 @@ impl UniqueField {
         })
     }
 
-    /// Its name.
+    /// Name of the field in the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Name => "name",
@@ -113,7 +116,8 @@ impl UniqueField {
 }
 
 impl CheckEdit {
-    /// `settings` with what is named here put in, and `channels` (already looked up) assigned where given.
+    /// Returns `settings` with the named fields replaced, and with `channels` (already resolved)
+    /// assigned if given.
     pub fn apply_to(self, settings: &CheckSettings, channels: Option<Box<[ChannelId]>>) -> CheckSettings {
         let old = settings.clone();
         let mut filters = old.filters;
@@ -131,7 +135,8 @@ impl CheckEdit {
         ] {
             *filter = named.unwrap_or(*filter);
         }
-        // The schedule wins: a timeout beside it is neither stored nor makes the check Simple.
+        // The schedule takes precedence: a timeout beside it is not stored and does not make the
+        // check Simple.
         let (timeout, schedule) = match (self.schedule, self.timeout) {
             (Some(schedule), _) => (old.timeout, Some(schedule)),
             (None, Some(timeout)) => (timeout, None),
@@ -158,7 +163,7 @@ impl CheckEdit {
         }
     }
 
-    /// The first text that is over its limit and not what the check has already, by the name of its field.
+    /// Name of the first text field that is over its limit and differs from the stored text.
     pub fn first_overlong_field(&self, stored: &CheckSettings) -> Option<&'static str> {
         let is_long = |fits: bool, kept: bool| !fits && !kept;
         match self {
@@ -182,12 +187,13 @@ impl CheckEdit {
         }
     }
 
-    /// Whether `settings` equal this request on all of `fields`. A field that the request does not name never matches.
+    /// True if `settings` equal the request on all of `fields`. A field that the request does not
+    /// name never matches.
     pub fn matches_unique(&self, settings: &CheckSettings, fields: &[UniqueField]) -> bool {
         fields.iter().all(|field| self.unique_value(*field) == Some(settings.unique_value(*field)))
     }
 
-    /// What the request names for a field.
+    /// Value of a field in the request.
     pub fn unique_value(&self, field: UniqueField) -> Option<UniqueValue<'_>> {
         match field {
             UniqueField::Name => self.name.as_ref().map(|name| UniqueValue::Text(name.as_str())),
@@ -200,7 +206,7 @@ impl CheckEdit {
 }
 
 impl CheckSettings {
-    /// What a check has in a field.
+    /// Value of a field of the check.
     pub fn unique_value(&self, field: UniqueField) -> UniqueValue<'_> {
         match field {
             UniqueField::Name => UniqueValue::Text(self.name.as_str()),

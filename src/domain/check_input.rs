@@ -1,4 +1,4 @@
-//! Fields of checks as people give them: each is read, or refused with a sentence that says what is allowed.
+//! Parsers for check fields given by users. An error says which values are allowed.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn text_error_message(error: TextError, most: usize) -> String {
     }
 }
 
-/// Takes a number of seconds.
+/// Validates a number of seconds.
 pub fn check_seconds(number: i64) -> Result<Seconds, String> {
     Seconds::parse(number).map_err(seconds_error_message)
 }
@@ -22,40 +22,40 @@ fn seconds_error_message(_: SecondsError) -> String {
     format!("give a whole number of seconds from {} to {}", Seconds::MIN, Seconds::MAX)
 }
 
-/// Reads a name.
+/// Parses a name.
 pub fn parse_name(text: &str) -> Result<Name, String> {
     Name::parse(text).map_err(|error| text_error_message(error, Name::MAX_CHARS))
 }
 
-/// Reads a slug.
+/// Parses a slug.
 pub fn parse_slug(text: &str) -> Result<Slug, String> {
     Slug::parse(text).map_err(|error| text_error_message(error, Slug::MAX_CHARS))
 }
 
-/// Reads tags.
+/// Parses tags.
 pub fn parse_tags(text: &str) -> Result<Tags, String> {
     Tags::parse(text)
         .map_err(|error| format!("{}, and there are at most {} tags", text_error_message(error, Tags::MAX_CHARS), Tags::MAX_TAGS))
 }
 
-/// Reads a description.
+/// Parses a description.
 pub fn parse_description(text: &str) -> Result<Description, String> {
     Description::parse(text).map_err(|error| text_error_message(error, Description::MAX_CHARS))
 }
 
-/// Reads keywords.
+/// Parses keywords.
 pub fn parse_keywords(text: &str) -> Result<Keywords, String> {
     Keywords::parse(text).map_err(|error| text_error_message(error, Keywords::MAX_CHARS))
 }
 
-/// Reads seconds: a number of them, or a time with its unit, as in `15m`, `2h` or `1d`.
+/// Parses seconds: a plain number, or a time with a unit, as in `15m`, `2h` or `1d`.
 pub fn parse_seconds(text: &str) -> Result<Seconds, String> {
     let number = text.parse().ok().or_else(|| seconds_of(text, Seconds::MIN, Seconds::MAX).ok());
     let told = |error| format!("{}, or a time such as 15m, 2h or 1d", seconds_error_message(error));
     number.ok_or(SecondsError::TooSmall).and_then(Seconds::parse).map_err(told)
 }
 
-/// Reads a schedule.
+/// Parses a schedule.
 pub fn parse_schedule(text: &str) -> Result<Arc<Schedule>, String> {
     Schedule::parse(text).map(Arc::new).map_err(|error| error.to_string())
 }

@@ -1,5 +1,5 @@
-//! What somebody wants there to be, as files declare it: projects with their channels, checks, windows and keys, and users. What a file does
-//! not say has its default here already.
+//! Desired state, as declared by configuration files: projects with their channels, checks, windows
+//! and keys, and users. Defaults are already filled in.
 
 pub mod object_fields;
 
@@ -16,39 +16,41 @@ use super::project::{ChannelName, KeyLabel, KeySecret, ProjectName};
 use super::text::{FailureThreshold, Name, Slug, Tags};
 use super::user::{Membership, PasswordHash, UserName};
 
-/// Who owns what a file makes: 1 to 100 characters without control characters. What one source owns another one does not touch.
+/// Owner of objects that a file declares: 1 to 100 characters without control characters. A source
+/// does not change objects of another source.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ConfigSource(Arc<str>);
 
 impl ConfigSource {
-    /// Refuses empty names, more than 100 characters and control characters; the message says what is allowed.
+    /// Rejects empty names, more than 100 characters and control characters. The message says which
+    /// values are allowed.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let fits = !text.is_empty() && text.chars().count() <= 100 && !text.chars().any(char::is_control);
         if fits { Ok(Self(text.into())) } else { Err("a source has 1 to 100 characters and no control characters") }
     }
 
-    /// The name as it was given.
+    /// Name as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// How a file names something within its project.
+/// Identifier of an object within its project, as a file spells it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ObjectName {
-    /// A text of the form 8-4-4-4-12.
+    /// Text of the form 8-4-4-4-12.
     Uuid(Uuid),
-    /// Any other: a slug, a name or a label.
+    /// Any other text: a slug, a name or a label.
     Text(Box<str>),
 }
 
 impl ObjectName {
-    /// The name that a key of a file is.
+    /// Parses the key of a table in a file.
     pub fn new(text: &str) -> Self {
         parse_hyphenated_uuid(text).map_or_else(|| Self::Text(text.into()), Self::Uuid)
     }
 
-    /// The text, unless it is a UUID.
+    /// Text of the name, unless it is a UUID.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Uuid(_) => None,
@@ -66,7 +68,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// The kinds of things that files declare.
+/// Kinds of objects that files declare.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs, reason = "see the fields of `WantedProject`")]
 pub enum ObjectKind {
@@ -82,7 +84,7 @@ impl ObjectKind {
     /// Every kind.
     pub const ALL: [Self; 6] = [Self::Project, Self::Channel, Self::Check, Self::Window, Self::Key, Self::User];
 
-    /// The word for it in files and lists.
+    /// Word for the kind in files and lists.
     pub fn name(self) -> &'static str {
         match self {
             Self::Project => "project",
@@ -94,16 +96,16 @@ impl ObjectKind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind with this name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == text)
     }
 }
 
-/// All that files declare together.
+/// Contents of all files together.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct DeclaredConfig {
-    /// Who owns it; `None`: nobody.
+    /// Owner of the objects; `None`: no owner.
     pub source: Option<ConfigSource>,
     /// Projects, each once.
     pub projects: Vec<DeclaredProject>,
@@ -111,168 +113,171 @@ pub struct DeclaredConfig {
     pub users: Vec<DeclaredUser>,
 }
 
-/// A project as it is wanted. Several files may say something of one project; what of its settings is not said stays.
+/// Declared project. Several files may declare parts of one project. Project settings that no file
+/// names stay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeclaredProject {
-    /// Its name.
+    /// Name of the project.
     pub name: ProjectName,
-    /// The name that it had before.
+    /// Previous name of the project, if it was renamed.
     pub previous_name: Option<ProjectName>,
-    /// Its UUID, if it is to have a certain one.
+    /// UUID of the project, if the file gives one.
     pub uuid: Option<Uuid>,
-    /// How many checks it may have; `Some(None)`: as many as one likes.
+    /// Maximum number of checks; `Some(None)`: no limit.
     pub check_limit: Option<Option<u32>>,
-    /// How many pings of each check are kept.
+    /// Number of pings that are kept for each check.
     pub ping_log_limit: Option<u32>,
-    /// Its channels.
+    /// Channels of the project.
     pub channels: Vec<DeclaredChannel>,
-    /// Its checks.
+    /// Checks of the project.
     pub checks: Vec<DeclaredCheck>,
-    /// Its maintenance windows.
+    /// Maintenance windows of the project.
     pub windows: Vec<DeclaredWindow>,
-    /// Its keys.
+    /// Keys of the project.
     pub keys: Vec<DeclaredKey>,
 }
 
 impl DeclaredProject {
-    /// A project of which nothing is said.
+    /// Creates a project with no declared settings.
     pub fn new(name: ProjectName) -> Self {
         let (channels, checks, windows, keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { name, previous_name: None, uuid: None, check_limit: None, ping_log_limit: None, channels, checks, windows, keys }
     }
 }
 
-/// A channel as it is wanted.
+/// Declared channel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeclaredChannel {
-    /// Its name, or its UUID.
+    /// Name or UUID of the channel in the file.
     pub id: ObjectName,
-    /// Its UUID, if it is to have a certain one.
+    /// UUID of the channel, if the file gives one.
     pub uuid: Option<Uuid>,
-    /// Its name.
+    /// Name of the channel.
     pub name: ChannelName,
-    /// How it notifies, secrets included.
+    /// Settings of the channel, including secrets.
     pub settings: ChannelSettings,
 }
 
-/// A check as it is wanted.
+/// Declared check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeclaredCheck {
-    /// Its slug, or its UUID.
+    /// Slug or UUID of the check in the file.
     pub id: ObjectName,
-    /// Its UUID, if it is to have a certain one.
+    /// UUID of the check, if the file gives one.
     pub uuid: Option<Uuid>,
-    /// The slug that it had before.
+    /// Previous slug of the check, if it was renamed.
     pub previous_slug: Option<Slug>,
-    /// Every field, but for the period of one with a schedule, and the zone of one without.
+    /// Every field, except the period of a check with a schedule, and the zone of a check without
+    /// one.
     pub edit: CheckEdit,
-    /// How often in a row it has to fail until that is told.
+    /// Number of failures in a row before channels are notified.
     pub failure_threshold: FailureThreshold,
     /// Slugs or UUIDs of the checks that it depends on.
     pub parents: Vec<ObjectName>,
-    /// Whether it is paused; `None`: as it is.
+    /// True if the check is paused; `None`: unchanged.
     pub paused: Option<bool>,
 }
 
-/// A maintenance window as it is wanted.
+/// Declared maintenance window.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeclaredWindow {
-    /// Its name, or its UUID.
+    /// Name or UUID of the window in the file.
     pub id: ObjectName,
-    /// Its UUID, if it is to have a certain one.
+    /// UUID of the window, if the file gives one.
     pub uuid: Option<Uuid>,
-    /// Its name.
+    /// Name of the window.
     pub name: Name,
-    /// The tags of the checks that it is about.
+    /// Tags of the checks that it applies to.
     pub tags: Tags,
-    /// When it is open.
+    /// Times at which it is open.
     pub times: WindowTimes,
 }
 
-/// A key as it is wanted.
+/// Declared key.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeclaredKey {
-    /// What its owner calls it; empty: the ping key of the project.
+    /// Label of the key; empty: the ping key of the project.
     pub label: KeyLabel,
-    /// What it is recognised by.
+    /// Value by which the key is recognised.
     pub secret: KeySecret,
-    /// Its first characters.
+    /// First characters of the key.
     pub hint: Box<str>,
 }
 
-/// A user as it is wanted.
+/// Declared user.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeclaredUser {
-    /// Its name.
+    /// Name of the user.
     pub name: UserName,
-    /// What it may do.
+    /// Permissions of the user.
     pub grant: DeclaredGrant,
-    /// What its password is checked against; `None`: as it is.
+    /// Hash of the password; `None`: unchanged.
     pub password: Option<PasswordHash>,
-    /// Whether it may sign in no more; `None`: as it is.
+    /// True if the user may not sign in; `None`: unchanged.
     pub disabled: Option<bool>,
 }
 
-/// What a user may do.
+/// Permissions of a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeclaredGrant {
-    /// Everything.
+    /// All permissions.
     Owner,
-    /// This, in these projects.
+    /// These memberships, in these projects.
     Projects(Vec<(ProjectName, Membership)>),
 }
 
-/// What is allowed when a wanted state is made the real one.
+/// Options for applying declared objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ApplyOptions {
-    /// How many objects that the source owns and no longer names may be deleted; `None`: they stay.
+    /// Maximum number of objects that may be deleted because their source no longer names them;
+    /// `None`: they stay.
     pub prune_limit: Option<usize>,
-    /// Whether what nobody owns may be changed by a source that owns it from then on.
+    /// True if the source may take over and change objects without an owner.
     pub adopt_unmanaged: bool,
 }
 
-/// Which object a sentence is about.
+/// Object that a message is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectPath {
-    /// The name of its project, or its own if it is one; `None` for users.
+    /// Name of its project, or its own name if it is a project; `None` for users.
     pub project: Option<Box<str>>,
-    /// What it is.
+    /// Kind of the object.
     pub kind: ObjectKind,
-    /// How the file names it.
+    /// Name of the object in the file.
     pub name: Box<str>,
 }
 
-/// Why a wanted state cannot be made the real one.
+/// Reason for which declared objects cannot be applied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ApplyConflict {
-    /// What it is about.
+    /// Object that the conflict is about.
     pub object: ObjectPath,
-    /// Which field, if it is about one.
+    /// Field that the conflict is about, if any.
     pub field: Option<&'static str>,
-    /// A sentence: what is wrong, and what to do.
+    /// Sentence that says what is wrong and what to do.
     pub reason: String,
 }
 
-/// What becomes of an object.
+/// Change to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangeOperation {
-    /// It is made.
+    /// The object is created.
     Add,
-    /// It is changed.
+    /// The object is changed.
     Change,
-    /// It is as wanted, and belongs to the source from now on.
+    /// The object is as declared, and belongs to the source from now on.
     Adopt,
-    /// It is deleted.
+    /// The object is deleted.
     Delete,
-    /// The source no longer names it, and it stays.
+    /// The source no longer names the object, but it stays.
     Keep,
 }
 
 impl ChangeOperation {
-    /// Every one.
+    /// Every operation.
     pub const ALL: [Self; 5] = [Self::Add, Self::Change, Self::Adopt, Self::Delete, Self::Keep];
 
-    /// The word for it.
+    /// Word for the operation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Add => "add",
@@ -284,17 +289,17 @@ impl ChangeOperation {
     }
 }
 
-/// What becomes of one object, for people.
+/// Planned change to one object, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedChange {
-    /// What becomes of it.
+    /// Operation on the object.
     pub operation: ChangeOperation,
-    /// Which it is.
+    /// Object that changes.
     pub object: ObjectPath,
-    /// What of it changes: the name of the field, before and after; secrets masked.
+    /// Changed fields: the name of the field, before and after; secrets masked.
     pub fields: Vec<(Box<str>, Option<String>, Option<String>)>,
-    /// Its UUID, if it has one by now.
+    /// UUID of the object, if it has one by now.
     pub uuid: Option<Uuid>,
-    /// It is a user without a password.
+    /// True for a user without a password.
     pub needs_password_link: bool,
 }

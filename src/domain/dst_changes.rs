@@ -1,4 +1,4 @@
-//! What the next changes of the clocks do to a schedule, so that nobody is surprised in the night.
+//! Warnings about the effect of the next changes of the clocks on a schedule.
 
 use super::formatting::{TimeFormatter, format_count};
 use super::schedule::Schedule;
@@ -6,33 +6,35 @@ use super::timestamp::Timestamp;
 use super::timezone::Timezone;
 use super::timezone::wall_time::{WallTime, WallTimeResolution};
 
-/// Changes that are looked at.
+/// Maximum number of changes that are examined.
 const MAX_CHANGES: usize = 2;
-/// How far ahead they are looked for: seconds.
+/// Seconds ahead in which changes are searched.
 const LOOKAHEAD_SECS: i64 = 366 * 86_400;
-/// From so many runs a day on, nobody minds a single one.
+/// Number of runs in a day from which a single run does not matter.
 const FREQUENT_RUNS_PER_DAY: usize = 24;
 
-/// A sentence about each of the next two changes of the clocks within a year that shifts, leaves out or repeats a run of the schedule.
+/// Returns a sentence about each of the next two changes of the clocks within a year, if it shifts,
+/// skips or repeats a run of the schedule.
 pub fn dst_warnings(schedule: &Schedule, zone: &Timezone, now: Timestamp) -> Vec<String> {
     if schedule.has_own_zone() {
         return Vec::new();
     }
     let end = now.plus_secs(LOOKAHEAD_SECS);
     let changes = zone.transitions_after(now).take_while(|(at, _)| *at <= end);
-    // Some change only the name of the zone's time.
+    // Some changes affect only the name of the zone's time.
     let moved = changes.filter_map(|(at, offset)| Some((at, offset - utc_offset_at(zone, at.plus_secs(-1))?))).filter(|(_, by)| *by != 0);
     moved.take(MAX_CHANGES).filter_map(|(at, by)| dst_warning(schedule, zone, now, at, by > 0)).collect()
 }
 
-/// Seconds that the zone is ahead of UTC.
+/// Offset of the zone from UTC in seconds.
 fn utc_offset_at(zone: &Timezone, at: Timestamp) -> Option<i64> {
     Some(zone.wall_time_at(at)?.secs() - at.secs())
 }
 
-/// What the change at this moment does to the runs of the day before it, of its day, and of the day after.
+/// Describes the effect of the change at this time on the runs of the day before, of its day, and
+/// of the day after.
 fn dst_warning(schedule: &Schedule, zone: &Timezone, now: Timestamp, change: Timestamp, forward: bool) -> Option<String> {
-    // A clock that is never moved shows which readings the schedule names.
+    // A clock without changes shows which wall times the schedule names.
     let midnight = zone.wall_time_at(change.plus_secs(-1))?.midnight();
     let (from, to) = (midnight.plus_secs(-86_400), midnight.plus_secs(2 * 86_400));
     let utc = Timezone::utc();
@@ -51,7 +53,7 @@ fn dst_warning(schedule: &Schedule, zone: &Timezone, now: Timestamp, change: Tim
             WallTimeResolution::Twice(..) | WallTimeResolution::Once(_) => {}
         }
     }
-    // A run of what is left out may come right after the change, where the schedule names none.
+    // A skipped run may come right after the change, at a time that the schedule does not name.
     let comes_at = runs.iter().find(|at| **at >= change && zone.wall_time_at(**at).is_some_and(|wall| !named.contains(&wall)));
     let comes_at = comes_at.and_then(|at| zone.wall_time_at(*at));
     let what = match (left_out.as_slice(), twice.as_slice()) {
@@ -74,7 +76,7 @@ fn dst_warning(schedule: &Schedule, zone: &Timezone, now: Timestamp, change: Tim
     Some(format!("Clocks go {way} on {}: {what}.", times.date(change)))
 }
 
-/// What a clock shows, to the minute.
+/// Formats a wall time to the minute.
 fn format_wall_time(wall: WallTime) -> String {
     let minutes = wall.second_of_day() / 60;
     format!("{:02}:{:02}", minutes / 60, minutes % 60)
@@ -130,7 +132,7 @@ mod tests {
     }
 
     proptest! {
-        /// A job outside the hours around midnight and of the night is never upset.
+        /// A job away from midnight and the hours of the night is never affected.
         #[test]
         fn nothing_is_said_of_the_day(hour in 5..22, minute in 0..60, zone in prop::sample::select(vec![
             "Europe/Riga", "America/New_York", "America/St_Johns", "Asia/Beirut", "Pacific/Auckland", "Australia/Lord_Howe",

@@ -1,4 +1,4 @@
-//! Why a check changed its status, in one sentence, so that messages and pages give the same answer.
+//! Explains in one sentence why a check changed its status, so that messages and pages agree.
 
 use super::check::{Check, CheckSettings, CheckState};
 use super::flip::{Flip, FlipCause};
@@ -6,27 +6,28 @@ use super::formatting::{TimeFormatter, format_duration};
 use super::status::{Status, VisibleStatus};
 use super::timestamp::Timestamp;
 
-/// What is known about a check that went down, beside its settings.
+/// Known facts about a check that went down, beside its settings.
 #[derive(Clone, Copy, Debug)]
 pub struct FailureContext {
-    /// Its last success; `None`: there was none, or it is no longer kept.
+    /// Time of its last success; `None` if there was none, or it is no longer kept.
     pub last_success: Option<Timestamp>,
-    /// Microseconds that the run took that ended in the failure.
+    /// Duration in microseconds of the run that ended in the failure.
     pub run_duration: Option<i64>,
 }
 
-/// When a ping was expected that did not come until a flip. `None`: that was not recorded, and the settings are not those of then any more.
+/// Time at which a ping was expected that did not come before the flip. `None` if that was not
+/// recorded and the settings have changed since.
 pub fn expected_ping_time(flip: Flip, settings: &CheckSettings, last_success: Option<Timestamp>) -> Option<Timestamp> {
     if flip.awaited_since.is_some() {
         return flip.awaited_since;
     }
-    // A deadline is that much later than what was expected.
+    // A deadline is later than the expected ping by the grace time.
     let expected = flip.at.plus_secs(-settings.grace.get());
     let by_success = last_success.and_then(|success| settings.next_ping_after(success));
     by_success.is_none_or(|at| at == expected).then_some(expected)
 }
 
-/// The sentence about a flip: what happened, when, and what was expected.
+/// Explains a flip in a sentence: what happened, when, and what was expected.
 pub fn explain_flip(flip: Flip, settings: &CheckSettings, known: FailureContext, times: &TimeFormatter<'_>) -> String {
     let (at, when, zone, grace) = (times.at(flip.at), times.at_phrase(flip.at), times.zone.name(), settings.grace.get());
     let since = || match known.last_success {
@@ -57,21 +58,22 @@ pub fn explain_flip(flip: Flip, settings: &CheckSettings, known: FailureContext,
     }
 }
 
-/// What there is to say of a check at a moment.
+/// Explanation of the status of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StatusExplanation {
-    /// Its status.
+    /// Status of the check.
     pub status: VisibleStatus,
-    /// Its status in words, with since when if it is down: `Down since 03:45 (9 h 2 min).`
+    /// Status in words, with the start of a downtime: `Down since 03:45 (9 h 2 min).`
     pub headline: String,
-    /// Why it has it and what will change it: some sentences.
+    /// Reason for the status and what will change it: some sentences.
     pub reason: String,
 }
 
-/// What there is to say of a check now. `last` is its newest flip; `None`: it is no longer kept, or there was none.
+/// Explains the present status of a check. `last` is its newest flip; `None` if it is no longer
+/// kept or there was none.
 pub fn explain_status(check: &Check, last: Option<Flip>, known: FailureContext, times: &TimeFormatter<'_>) -> StatusExplanation {
     let (settings, now) = (&*check.settings, times.now);
-    // What is overdue, though nobody has noticed yet, is so by the rules of the one who will.
+    // A deadline that has passed but is not applied yet counts as applied.
     let (mut state, mut flips) = (check.state, Vec::new());
     state.apply_deadline(settings, now, &mut flips);
     let (headline, mut reason) = match state.visible_status(settings, now) {
@@ -121,7 +123,7 @@ fn explain_paused(settings: &CheckSettings) -> &'static str {
     if settings.manual_resume { "Pings are ignored until you resume it." } else { "The next success or failure starts it again." }
 }
 
-/// The reason of a flip in a few words, without a time.
+/// Reason of a flip in a few words, without a time.
 pub fn short_reason(cause: FlipCause) -> String {
     match cause {
         FlipCause::Late => "no success signal came in time".into(),
@@ -137,7 +139,7 @@ pub fn short_reason(cause: FlipCause) -> String {
     }
 }
 
-/// The word of a cause in what programs get.
+/// Word for a cause in machine-readable output.
 pub fn cause_name(cause: FlipCause) -> &'static str {
     match cause {
         FlipCause::Late => "late",

@@ -1,4 +1,4 @@
-//! A flip: a change of a check's stored status, what caused it, and which of them the API shows.
+//! Flips: changes of a check's stored status, their causes, and which of them the API shows.
 
 use std::num::NonZeroU8;
 
@@ -6,24 +6,24 @@ use super::ids::{Arrival, CheckId, FlipNumber};
 use super::status::Status;
 use super::timestamp::Timestamp;
 
-/// A change of the stored status. All are kept; the API shows those between up and down.
+/// Change of the stored status. All are kept; the API shows changes between up and down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flip {
-    /// When: for a check that went down in silence the deadline, not the moment of noticing. Never runs backwards within a check, unless
-    /// the clock does by 5 s or more.
+    /// Time of the flip. If a deadline passed, the deadline, not the time at which it was noticed.
+    /// Times never decrease within a check, unless the clock is set back by 5 s or more.
     pub at: Timestamp,
-    /// The status before.
+    /// Status before the flip.
     pub from: Status,
-    /// The status after.
+    /// Status after the flip.
     pub to: Status,
-    /// What caused it.
+    /// Cause of the flip.
     pub cause: FlipCause,
-    /// If a deadline that passed is the cause: when the ping was expected, or when the run began. `None`: another cause, or the flip was
-    /// logged before this was recorded.
+    /// If the cause is a deadline: the time at which the ping was expected, or at which the run
+    /// began. `None` for another cause, or if the flip was logged before this was recorded.
     pub awaited_since: Option<Timestamp>,
 }
 
-/// What caused a change of status.
+/// Cause of a change of status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlipCause {
     /// Not recorded: the flip was logged by release 0.1.
@@ -44,18 +44,18 @@ pub enum FlipCause {
     NoKeyword,
     /// The job reported a success.
     Success,
-    /// Somebody paused or resumed the check.
+    /// A user paused or resumed the check.
     PausedOrResumed,
 }
 
 impl FlipCause {
-    /// Whether a deadline that passed is the cause.
+    /// True if the cause is a deadline that passed.
     pub fn is_deadline(self) -> bool {
         matches!(self, Self::Late | Self::Overrun | Self::SettingsChanged)
     }
 }
 
-/// Which way a flip that the API shows goes.
+/// Direction of a flip that the API shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlipDirection {
     /// From down to up.
@@ -65,7 +65,7 @@ pub enum FlipDirection {
 }
 
 impl Flip {
-    /// The direction of a flip between up and down. `None`: a change that the API does not show.
+    /// Direction of a flip between up and down. `None` for changes that the API does not show.
     pub fn direction(self) -> Option<FlipDirection> {
         match (self.from, self.to) {
             (Status::Down, Status::Up) => Some(FlipDirection::Up),
@@ -75,15 +75,16 @@ impl Flip {
     }
 }
 
-/// A flip as it lies in the log of flips.
+/// Flip as stored in the log of flips.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoggedFlip {
-    /// Whose flip it is.
+    /// Check that flipped.
     pub check: CheckId,
-    /// The place of the same check's flip before this one; 0 for the first.
+    /// Position of the previous flip of the same check; 0 for the first.
     pub previous: FlipNumber,
-    /// The ping of the same check during which it was decided; 0: no ping, but the time or an operator. Unknown causes have 0 too.
+    /// Ping of the same check that caused the flip. 0 if the cause is the time, an operator or
+    /// unknown.
     pub arrival: Arrival,
-    /// What happened.
+    /// Logged change.
     pub flip: Flip,
 }

@@ -1,4 +1,4 @@
-//! Durations, times, counts and words of a shell as text, so that messages and pages say them alike.
+//! Formats durations, times, counts and shell words, so that messages and pages agree.
 
 use std::borrow::Cow;
 
@@ -9,18 +9,19 @@ use super::timezone::wall_time::WallTime;
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// A number and what it counts: `1 check`, `2 checks`.
+/// Formats a number and its unit: `1 check`, `2 checks`.
 pub fn format_count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// A word as a POSIX shell reads it, between quotes if it needs them.
+/// Quotes a word for a POSIX shell, if it needs quotes.
 pub fn shell_word(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// How long microseconds are, in the two largest units that matter: `40 seconds`, `4 min 12 s`, `9 hours`, `2 d 3 h`.
+/// Formats microseconds in the two largest units that matter: `40 seconds`, `4 min 12 s`, `9
+/// hours`, `2 d 3 h`.
 pub fn format_duration(micros: i64) -> String {
     let seconds = micros / MICROS_PER_SEC;
     let units = [(86_400, "d", "day"), (3_600, "h", "hour"), (60, "min", "minute"), (1, "s", "second")];
@@ -39,7 +40,7 @@ pub fn format_duration(micros: i64) -> String {
     }
 }
 
-/// A number of bytes: `98.7 kB`.
+/// Formats a number of bytes: `98.7 kB`.
 pub fn format_size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} bytes"),
@@ -48,22 +49,24 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
-/// The clock that a text is read by: times are said as seen from now, in one zone.
+/// Formats times relative to now, in one time zone.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeFormatter<'a> {
-    /// The moment at which the text is written.
+    /// Time at which the text is written.
     pub now: Timestamp,
-    /// The zone of its times.
+    /// Time zone of the text.
     pub zone: &'a Timezone,
 }
 
 impl TimeFormatter<'_> {
-    /// A moment to the minute: `03:30` today, `yesterday 03:31`, `Fri 13 Nov 03:31` within half a year, else `13 Nov 2025 03:31`.
+    /// Formats a time to the minute: `03:30` today, `yesterday 03:31`, `Fri 13 Nov 03:31` within
+    /// half a year, else `13 Nov 2025 03:31`.
     pub fn at(&self, moment: Timestamp) -> String {
         self.format_time(moment, false)
     }
 
-    /// The same in a sentence: `at 03:30`, `yesterday at 03:31`, `on Fri 13 Nov at 03:31`.
+    /// Formats a time for use in a sentence: `at 03:30`, `yesterday at 03:31`, `on Fri 13 Nov at
+    /// 03:31`.
     pub fn at_phrase(&self, moment: Timestamp) -> String {
         match self.at(moment).rsplit_once(' ') {
             None => format!("at {}", self.at(moment)),
@@ -73,12 +76,13 @@ impl TimeFormatter<'_> {
         }
     }
 
-    /// A moment to the second.
+    /// Formats a time to the second.
     pub fn at_second(&self, moment: Timestamp) -> String {
         self.format_time(moment, true)
     }
 
-    /// How far a moment lies from now, in one unit: `just now`, `42 s ago`, `in 15 h`, `7 d ago`; from 14 days on its date.
+    /// Formats the distance of a time from now, in one unit: `just now`, `42 s ago`, `in 15 h`, `7
+    /// d ago`; from 14 days on its date.
     pub fn relative(&self, moment: Timestamp) -> String {
         let away = moment.micros_since(self.now) / MICROS_PER_SEC;
         let seconds = away.saturating_abs();
@@ -93,26 +97,26 @@ impl TimeFormatter<'_> {
         if away < 0 { format!("{far} ago") } else { format!("in {far}") }
     }
 
-    /// The day of a moment: `20 Nov 2026`.
+    /// Formats the day of a time: `20 Nov 2026`.
     pub fn date(&self, moment: Timestamp) -> String {
         let Some(shown) = self.zone.wall_time_at(moment).and_then(WallTime::to_civil) else { return "an unknown time".into() };
         format!("{} {} {}", shown.day(), name_at(&MONTHS, i64::from(shown.month()) - 1), shown.year())
     }
 
-    /// The month of a moment: `Nov 2026`.
+    /// Formats the month of a time: `Nov 2026`.
     pub fn month(&self, moment: Timestamp) -> String {
         let date = self.date(moment);
         date.split_once(' ').map_or_else(|| date.clone(), |(_, month)| month.to_owned())
     }
 
-    /// A moment to the second with its day and zone: `20 Nov 2026, 12:56:21 (Europe/Riga)`.
+    /// Formats a time to the second with its day and zone: `20 Nov 2026, 12:56:21 (Europe/Riga)`.
     pub fn exact(&self, moment: Timestamp) -> String {
         let Some(shown) = self.zone.wall_time_at(moment).and_then(WallTime::to_civil) else { return "an unknown time".into() };
         let (hour, minute, second) = (shown.hour(), shown.minute(), shown.second());
         format!("{}, {hour:02}:{minute:02}:{second:02} ({})", self.date(moment), self.zone.name())
     }
 
-    /// A moment to the minute with its day of the week and the zone's distance from UTC: `Sat 21 Nov 03:30 +02`.
+    /// Formats a time to the minute with its weekday and UTC offset: `Sat 21 Nov 03:30 +02`.
     pub fn with_offset(&self, moment: Timestamp) -> String {
         let Some(wall) = self.zone.wall_time_at(moment) else { return "an unknown time".into() };
         let Some(shown) = wall.to_civil() else { return "an unknown time".into() };
@@ -123,7 +127,7 @@ impl TimeFormatter<'_> {
         format!("{day} {} {month} {:02}:{:02} {sign}{hours:02}{minutes}", shown.day(), shown.hour(), shown.minute())
     }
 
-    /// A span between two moments: `from 03:45 until 08:57`, to the second when it is short.
+    /// Formats the span between two times: `from 03:45 until 08:57`, to the second if it is short.
     pub fn span(&self, from: Timestamp, until: Timestamp) -> String {
         let written = |at| self.format_time(at, until.micros_since(from) < 600 * MICROS_PER_SEC);
         format!("from {} until {}", written(from), written(until))
@@ -149,7 +153,7 @@ impl TimeFormatter<'_> {
     }
 }
 
-/// The day of the week that a clock shows.
+/// Weekday that a clock shows.
 fn weekday(wall: WallTime) -> &'static str {
     // 1970-01-01 was a Thursday.
     name_at(&WEEKDAYS, (wall.secs().div_euclid(86_400) + 3).rem_euclid(7))

@@ -1,4 +1,5 @@
-//! Numbers and UUIDs that name things, each of a type of its own so that none can stand in for another.
+//! Numbers and UUIDs that identify objects. Each has a type of its own, so that they cannot be
+//! confused.
 
 use uuid::Uuid;
 
@@ -11,56 +12,62 @@ macro_rules! id {
 }
 
 id! {
-    /// A check. All ids come from one sequence and are never reused; "oldest first" is this order.
+    /// Number of a check. All ids come from one sequence and are never reused; "oldest first" is
+    /// this order.
     CheckId;
-    /// A project.
+    /// Number of a project.
     ProjectId;
-    /// A notification channel ("integration" in texts about Healthchecks).
+    /// Number of a notification channel ("integration" in texts about Healthchecks).
     ChannelId;
-    /// An API key or ping key.
+    /// Number of an API key or ping key.
     KeyId;
-    /// A user of the dashboard.
+    /// Number of a user of the dashboard.
     UserId;
-    /// A session of a user.
+    /// Number of a user's session.
     SessionId;
-    /// A link that is good once.
+    /// Number of a one-time link.
     LinkId;
-    /// A maintenance window.
+    /// Number of a maintenance window.
     WindowId;
-    /// A place in the arrival log of pings; 0 stands for "before the first".
+    /// Position in the arrival log of pings; 0 means "before the first".
     Arrival;
-    /// A place in the log of flips; 0 stands for "before the first".
+    /// Position in the log of flips; 0 means "before the first".
     FlipNumber;
-    /// Something that was to be told to a channel: its place in the outbox and then in the log of deliveries. Never given twice.
+    /// Number of a message to a channel: its position in the outbox and then in the log of
+    /// deliveries. Never reused.
     DeliveryNumber;
 }
 
-/// Reads a UUID spelled 8-4-4-4-12; the digits may have either case. Everything else (braces, `urn:`, no hyphens) is `None`.
+/// Parses a UUID of the form 8-4-4-4-12, with digits in either case. Returns `None` for every other
+/// form (braces, `urn:`, no hyphens).
 pub fn parse_hyphenated_uuid(text: &str) -> Option<Uuid> {
-    // `Uuid::try_parse` takes other spellings too; among those of 36 characters only this one has a hyphen at 8.
+    // `Uuid::try_parse` accepts other forms too. Of the forms with 36 characters only this one has
+    // a hyphen at 8.
     (text.len() == 36 && text.as_bytes().get(8) == Some(&b'-')).then(|| Uuid::try_parse(text).ok()).flatten()
 }
 
-/// Reads a UUID as it stands in paths: 8-4-4-4-12, lower case. Any other spelling is unknown.
+/// Parses a UUID as it appears in paths: 8-4-4-4-12, lower case. Returns `None` for any other
+/// spelling.
 pub fn parse_path_uuid(text: &str) -> Option<Uuid> {
     parse_hyphenated_uuid(text).filter(|_| !text.bytes().any(|byte| byte.is_ascii_uppercase()))
 }
 
-/// Writes a UUID as paths and answers have it: 8-4-4-4-12, lower case.
+/// Writes a UUID as in paths and responses: 8-4-4-4-12, lower case.
 pub fn write_uuid(uuid: Uuid, out: &mut String) {
     out.push_str(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
 }
 
-/// What a read-only key sees instead of a check's UUID: 40 lower case hexadecimal digits, the SHA-1 of the text of the first 16
-/// hexadecimal digits of the UUID. Stable, and of no use for pinging.
+/// Identifier of a check that a read-only key sees in place of its UUID: 40 lower-case hexadecimal
+/// digits, the SHA-1 of the text of the first 16 hexadecimal digits of the UUID. It is stable and
+/// cannot be used for pinging.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct UniqueKey([u8; 20]);
 
 impl UniqueKey {
-    /// The key of no check.
+    /// Key that belongs to no check.
     pub const NONE: Self = Self([0; 20]);
 
-    /// The key of a check.
+    /// Computes the key of a check.
     pub fn of_check(check: Uuid) -> Self {
         use sha1::Digest as _;
         let mut digits = Uuid::encode_buffer();
@@ -68,17 +75,17 @@ impl UniqueKey {
         Self(sha1::Sha1::digest(digits.get(..16).unwrap_or(digits)).into())
     }
 
-    /// The key of these bytes.
+    /// Creates a key from its bytes.
     pub fn from_bytes(bytes: [u8; 20]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Bytes of the key.
     pub fn to_bytes(self) -> [u8; 20] {
         self.0
     }
 
-    /// Reads 40 lower case hexadecimal digits.
+    /// Parses 40 lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let mut key = [0; 20];
         let (pairs, odd) = text.as_bytes().as_chunks::<2>();

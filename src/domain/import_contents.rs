@@ -1,5 +1,5 @@
-//! What an import brings: what another program kept, with the UUIDs, keys and times that it had there, and without the numbers that things
-//! get here.
+//! Contents of an import: data of another server with its UUIDs, keys and times, and without the
+//! numbers that objects get on this server.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -17,214 +17,217 @@ use super::text::{Name, Tags};
 use super::timestamp::Timestamp;
 use super::user::{Membership, PasswordHash, SecondFactor, UserName, UserPreferences};
 
-/// All that an import brings but for logs.
+/// Contents of an import except logs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ImportContents {
-    /// Projects, oldest first, each with another name.
+    /// Projects, oldest first, with unique names.
     pub projects: Vec<ImportedProject>,
-    /// Users, oldest first, each with another name.
+    /// Users, oldest first, with unique names.
     pub users: Vec<ImportedUser>,
-    /// What [hashed keys](ImportedSecret::Hashed) are recognised with, which name them by their places.
+    /// Secrets of [hashed keys](ImportedKeySecret::Legacy), which refer to them by index.
     pub secrets: Vec<LegacySecret>,
-    /// What signed badge URLs there, if it was an overdue.
+    /// Secret that signed badge URLs on the source server, if it was an overdue server.
     pub badge_secret: Option<BadgeSecret>,
-    /// The latest moment in the source; `None`: nothing ever happened there.
+    /// Latest time in the source; `None` if it has no events.
     pub newest: Option<Timestamp>,
 }
 
-/// A project.
+/// Imported project.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportedProject {
-    /// Its UUID.
+    /// UUID of the project.
     pub uuid: Uuid,
-    /// Its name.
+    /// Name of the project.
     pub name: ProjectName,
-    /// The segment that names it in badge URLs.
+    /// Segment of badge URLs that names the project.
     pub badge_key: Box<str>,
-    /// What signs the badge URLs that it had; `None`: they are no longer known.
+    /// Key that signed its old badge URLs; `None` if they are no longer known.
     pub legacy_badge: Option<LegacyBadgeKey>,
-    /// How many checks the API may create; `None`: no limit.
+    /// Maximum number of checks that the API may create; `None`: no limit.
     pub check_limit: Option<u32>,
-    /// How many pings of each check are kept.
+    /// Number of pings that are kept for each check.
     pub ping_log_limit: u32,
-    /// Its keys.
+    /// Keys of the project.
     pub keys: Vec<ImportedKey>,
-    /// Its channels, oldest first.
+    /// Channels of the project, oldest first.
     pub channels: Vec<ImportedChannel>,
-    /// Its maintenance windows, oldest first.
+    /// Maintenance windows of the project, oldest first.
     pub windows: Vec<ImportedWindow>,
-    /// Its checks, oldest first.
+    /// Checks of the project, oldest first.
     pub checks: Vec<ImportedCheck>,
 }
 
-/// A key of a project.
+/// Imported key of a project.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportedKey {
-    /// What it is recognised by.
+    /// Value by which the key is recognised.
     pub secret: ImportedKeySecret,
-    /// Its first four characters.
+    /// First four characters of the key.
     pub hint: Box<str>,
-    /// What its owner calls it.
+    /// Label of the key.
     pub label: KeyLabel,
-    /// When it was made; `None`: nobody knows, and it is as if it was made now.
+    /// Time of creation; `None` if unknown, which counts as the time of the import.
     pub created: Option<Timestamp>,
-    /// When and from where it was last used.
+    /// Time and client address of the last use.
     pub last_use: Option<KeyUse>,
-    /// What file owns it.
+    /// Configuration source that owns the key.
     pub managed_by: Option<ConfigSource>,
 }
 
-/// What a key is recognised by.
+/// Value by which an imported key is recognised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ImportedKeySecret {
-    /// As keys are that were made here.
+    /// Secret in the form of this server.
     Native(KeySecret),
-    /// By a digest that only the other program's secret makes of it.
+    /// Digest that requires the secret of the other server.
     Legacy {
-        /// What it opens.
+        /// Access that the key gives.
         access: KeyAccess,
-        /// The place of that secret among [those](Imported::secrets) that come along.
+        /// Index of that secret in [`ImportContents::secrets`].
         secret_index: u8,
-        /// The digest.
+        /// Digest of the key.
         digest: LegacyKeyDigest,
     },
 }
 
-/// A notification channel.
+/// Imported notification channel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportedChannel {
-    /// Its UUID.
+    /// UUID of the channel.
     pub uuid: Uuid,
-    /// Its name.
+    /// Name of the channel.
     pub name: ChannelName,
-    /// How it notifies.
+    /// Settings of the channel.
     pub settings: ImportedSettings,
-    /// Its settings may hold what only the operator may set.
+    /// True if the settings may contain some that only the operator may give.
     pub set_by_operator: bool,
-    /// What sending to it has shown.
+    /// Health of the channel, as shown by its deliveries.
     pub health: ChannelHealth,
-    /// What file owns it.
+    /// Configuration source that owns the channel.
     pub managed_by: Option<ConfigSource>,
 }
 
-/// What a channel is set to.
+/// Settings of an imported channel.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ImportedSettings {
-    /// All that its kind needs.
+    /// All settings that its kind needs.
     Complete(ChannelSettings),
-    /// Something is missing: the other program kept it elsewhere. Such a channel is disabled.
+    /// Some settings are missing, since the other server stored them elsewhere. Such a channel is
+    /// disabled.
     Incomplete {
-        /// Its kind.
+        /// Kind of the channel.
         kind: &'static ChannelKind,
-        /// What is there, each value one that the kind takes.
+        /// Known settings, each with a value that the kind accepts.
         settings: SettingsUpdate,
-        /// The keys that are missing or were refused. Some may be [patterns](ChannelKind::is_pattern).
+        /// Keys that are missing or were rejected. Some may be
+        /// [patterns](ChannelKind::is_key_pattern).
         missing: Box<[&'static str]>,
     },
 }
 
 impl ImportedSettings {
-    /// How the reason begins for which a channel with incomplete settings is disabled.
+    /// Prefix of the reason for which a channel with incomplete settings is disabled.
     pub const DISABLED_REASON_PREFIX: &str = "imported without ";
 }
 
-/// A maintenance window.
+/// Imported maintenance window.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportedWindow {
-    /// Its UUID.
+    /// UUID of the window.
     pub uuid: Uuid,
-    /// Its name.
+    /// Name of the window.
     pub name: Name,
-    /// A check has to have all of these tags.
+    /// Tags that a check must all have.
     pub tags: Tags,
-    /// When it is open.
+    /// Times at which it is open.
     pub times: WindowTimes,
-    /// What file owns it.
+    /// Configuration source that owns the window.
     pub managed_by: Option<ConfigSource>,
 }
 
-/// A check.
+/// Imported check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportedCheck {
-    /// Its UUID.
+    /// UUID of the check.
     pub uuid: Uuid,
-    /// What its badge URLs carry; `None`: it had none, and gets a new one.
+    /// UUID for badge URLs; `None` if it has none and gets a new one.
     pub badge: Option<Uuid>,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// What its owner has set. No channel and no parent stands there.
+    /// Settings of the check, without channels and parents.
     pub settings: CheckSettings,
-    /// The channels of its project that are assigned to it, oldest first.
+    /// UUIDs of the assigned channels of its project, oldest first.
     pub channels: Box<[Uuid]>,
-    /// The checks of its project that it depends on.
+    /// UUIDs of the checks of its project that it depends on.
     pub parents: Box<[Uuid]>,
-    /// What has become of it. No place in a log stands there, and no parent that hides it.
+    /// State of the check, without positions in logs and without the parent that holds back its
+    /// alert.
     pub state: CheckState,
-    /// The parent that hides it, if one does.
+    /// Parent that is down and holds back its alert, if any.
     pub down_parent: Option<Uuid>,
-    /// What file owns it.
+    /// Configuration source that owns the check.
     pub managed_by: Option<ConfigSource>,
 }
 
-/// A flip of a check, which is named by its UUID or by the number that it is to have here.
+/// Imported flip of a check, which is identified by its UUID or by its number on this server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImportedFlip<Check = Uuid> {
-    /// Which check.
+    /// Check that flipped.
     pub check: Check,
-    /// The flip.
+    /// Change of status.
     pub flip: Flip,
 }
 
-/// A ping of a check, which is named by its UUID or by the number that it is to have here.
+/// Imported ping of a check, which is identified by its UUID or by its number on this server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportedPing<Check = Uuid> {
-    /// Which check.
+    /// Check that was pinged.
     pub check: Check,
-    /// Counts from 1 in each check.
+    /// Number of the ping, from 1 in each check.
     pub n: u64,
-    /// When it was logged.
+    /// Time at which it was logged.
     pub at: Timestamp,
-    /// What it means.
+    /// Kind of the ping.
     pub kind: PingKind,
-    /// Where it came from.
+    /// Origin of the ping.
     pub origin: PingOrigin,
-    /// The run it belongs to.
+    /// Run id of the ping.
     pub rid: Option<Uuid>,
-    /// The exit status that the job reported.
+    /// Exit status that the job reported.
     pub exit_status: Option<u8>,
-    /// What was sent with it.
+    /// Body of the ping.
     pub body: Bytes,
 }
 
 impl<Check> ImportedPing<Check> {
-    /// The same ping of a check that is named otherwise.
+    /// Returns the ping with another identifier of its check.
     pub fn with_check<Other>(self, check: Other) -> ImportedPing<Other> {
         let Self { n, at, kind, origin, rid, exit_status: exit, body, .. } = self;
         ImportedPing { check, n, at, kind, origin, rid, exit_status: exit, body }
     }
 }
 
-/// Somebody who may sign in.
+/// Imported user.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportedUser {
-    /// Its UUID; `None`: it had none, and gets one.
+    /// UUID of the user; `None` if it has none and gets a new one.
     pub uuid: Option<Uuid>,
-    /// What it is called.
+    /// Name of the user.
     pub name: UserName,
-    /// What its password is checked against; `None`: it needs a link to choose one.
+    /// Hash of the password; `None` if the user needs a link to choose one.
     pub password: Option<PasswordHash>,
-    /// What it shows beside its password.
+    /// Second factor of the user.
     pub second_factor: Option<SecondFactor>,
-    /// It may do everything.
+    /// True if the user has all permissions.
     pub owner: bool,
-    /// UUIDs of projects, each once, with what it may do there; of an owner none.
+    /// UUIDs of projects, each once, with the membership there. Empty for an owner.
     pub projects: Vec<(Uuid, Membership)>,
-    /// How pages look to it.
+    /// Display preferences.
     pub preferences: UserPreferences,
-    /// It may not sign in.
+    /// True if the user may not sign in.
     pub disabled: bool,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// What file owns it.
+    /// Configuration source that owns the user.
     pub managed_by: Option<ConfigSource>,
 }

@@ -1,4 +1,5 @@
-//! What an import hands over, some at a time, with the numbers that things are to have here. Nothing of it is seen before all of it is there.
+//! Items of an import, sent in batches, with the numbers that objects get on this server. They stay
+//! invisible until the import is complete.
 
 use std::ops::Range;
 
@@ -11,31 +12,31 @@ use super::import_contents::{
 };
 use super::timestamp::Timestamp;
 
-/// The number of an import that is under way: the first of the numbers that it gives out.
+/// Number of an import in progress: the first of the numbers that it assigns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ImportId(pub u64);
 
-/// A thing with its number. The number of a project stands for it within the import: one that takes the place of a project here gets the
-/// number of that.
+/// Object with its number. The number of a project identifies it within the import. A project that
+/// replaces one of this server gets that one's number.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "numbers and what they number")]
 pub enum ImportItem {
-    /// A project. No keys, channels, windows and checks stand in it.
+    /// Project, without its keys, channels, windows and checks.
     Project { id: ProjectId, project: Box<ImportedProject> },
-    /// A key of a project.
+    /// Key of a project.
     Key { id: KeyId, project: ProjectId, key: ImportedKey },
-    /// A channel of a project.
+    /// Channel of a project.
     Channel { id: ChannelId, project: ProjectId, channel: Box<ImportedChannel> },
-    /// A maintenance window of a project.
+    /// Maintenance window of a project.
     Window { id: WindowId, project: ProjectId, window: Box<ImportedWindow> },
-    /// A check of a project, with the badge UUID that it gets if it has none and takes the place of none.
+    /// Check of a project, with the badge UUID that it gets if it has none and replaces no check.
     Check { id: CheckId, project: ProjectId, badge: Uuid, check: Box<ImportedCheck> },
-    /// A user, with the UUID that it gets.
+    /// User, with the UUID that it gets.
     User { id: UserId, uuid: Uuid, user: Box<ImportedUser> },
 }
 
 impl ImportItem {
-    /// Its number.
+    /// Number of the object.
     pub fn number(&self) -> u64 {
         match self {
             Self::Project { id, .. } => id.0,
@@ -47,11 +48,11 @@ impl ImportItem {
         }
     }
 
-    /// About how many bytes it takes.
+    /// Approximate size of the item in bytes.
     pub fn approximate_bytes(&self) -> usize {
-        /// Without long texts.
+        /// Size without long texts.
         const ITEM_BYTES: usize = 700;
-        /// A UUID in JSON, and one with what may be done there.
+        /// Size of a UUID in JSON, and of a UUID with a membership.
         const UUID_BYTES: usize = 40;
         const MEMBERSHIP_BYTES: usize = 60;
         let long = match self {
@@ -75,13 +76,13 @@ impl ImportItem {
     }
 }
 
-/// A ping of a check that is being imported, by the number that the check is to have.
+/// Ping of a check that is being imported, with the number of the check on this server.
 pub type NumberedPing = ImportedPing<CheckId>;
 
-/// A flip of a check that is being imported, by the number that the check is to have.
+/// Flip of a check that is being imported, with the number of the check on this server.
 pub type NumberedFlip = ImportedFlip<CheckId>;
 
-/// How much was handed over.
+/// Number of items of each kind that were sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "how many of each")]
 pub struct ImportItemCounts {
@@ -96,7 +97,7 @@ pub struct ImportItemCounts {
 }
 
 impl ImportItemCounts {
-    /// Counts a thing.
+    /// Counts an item.
     pub fn count(&mut self, staged: &ImportItem) {
         let of = match staged {
             ImportItem::Project { .. } => &mut self.projects,
@@ -110,25 +111,27 @@ impl ImportItemCounts {
     }
 }
 
-/// Whether what is imported tells people from now on.
+/// Alerting after an import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ImportMode {
-    /// It is served, pinged and goes down, and tells nobody.
+    /// Imported checks are served, can be pinged and go down, but no alerts are sent.
     Trial,
-    /// It tells, and pings may have been lost between this moment, the latest in the source, and now.
+    /// Alerts are sent. Pings between this time, the latest in the source, and now may have been
+    /// lost.
     Live {
-        /// `None`: nothing ever happened there.
+        /// Latest time in the source; `None` if it has no events.
         newest: Option<Timestamp>,
     },
 }
 
-/// What a project keeps of the import that brought it.
+/// Data that a project keeps about its import.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProjectImport {
-    /// The numbers that the import gave out: keys and channels with others were made here.
+    /// Numbers that the import assigned. Keys and channels with other numbers were created on this
+    /// server.
     pub id_range: Range<u64>,
-    /// It is on trial: nobody is told anything of it.
+    /// True if the project is on trial: no alerts are sent for it.
     pub is_on_trial: bool,
-    /// Its pings went elsewhere in this time.
+    /// Period in which its pings went to the other server.
     pub outage: Option<super::alert::Outage>,
 }

@@ -1,4 +1,4 @@
-//! What the text of a ping says about the job, where a check has keywords to tell.
+//! Meaning of the text of a ping for a check with keywords.
 
 use aho_corasick::AhoCorasick;
 
@@ -7,7 +7,8 @@ use super::flip::FlipCause;
 use super::ping::PingMeaning;
 use super::text::is_white_space;
 
-/// The keyword lists of a check: keywords between commas, in which white space at the ends and empty keywords do not count.
+/// Keyword lists of a check. Keywords are separated by commas. White space at their ends and empty
+/// keywords are ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct KeywordRules<'a> {
     /// `start_kw` of the API.
@@ -21,7 +22,8 @@ pub struct KeywordRules<'a> {
 }
 
 impl KeywordRules<'_> {
-    /// Searches the text for keywords as they are written, case and all: first those of failure, then of success, then of start.
+    /// Searches the text for keywords, case-sensitively: first failure, then success, then start
+    /// keywords.
     pub fn classify(&self, text: &str) -> PingMeaning {
         let occurs = |list: &str| contains_any_keyword(list, text);
         if occurs(self.failure) {
@@ -38,7 +40,8 @@ impl KeywordRules<'_> {
     }
 }
 
-/// Keywords of a list that are looked for one by one. More are looked for together, in one pass over the text.
+/// Number of keywords up to which they are searched one by one. More are searched together, in one
+/// pass over the text.
 const MAX_SEQUENTIAL_KEYWORDS: usize = 4;
 
 fn contains_any_keyword(list: &str, text: &str) -> bool {
@@ -48,12 +51,13 @@ fn contains_any_keyword(list: &str, text: &str) -> bool {
     if keywords.len() <= MAX_SEQUENTIAL_KEYWORDS {
         return one_by_one();
     }
-    // What cannot be made into one search, which is far longer than any list, is searched all the same.
+    // Building one search fails only for lists far longer than allowed. Such a list is searched one
+    // by one.
     AhoCorasick::new(&keywords).map_or_else(|_| one_by_one(), |together| together.is_match(text))
 }
 
 impl CheckSettings {
-    /// What a text means to a check with these keywords.
+    /// Meaning of a text to a check with these keywords.
     pub fn classify(&self, text: &str) -> PingMeaning {
         let rules = KeywordRules {
             start: self.start_kw.as_str(),
@@ -64,7 +68,7 @@ impl CheckSettings {
         rules.classify(text)
     }
 
-    /// What a mail means to a check with these settings.
+    /// Meaning of a mail to a check with these settings.
     pub fn classify_mail(&self, subject: &str, text: &str) -> PingMeaning {
         match (self.filters.subject, self.filters.body) {
             (false, false) => PingMeaning::Success,
@@ -74,7 +78,7 @@ impl CheckSettings {
         }
     }
 
-    /// Whether texts mean the same to checks with these and with those settings.
+    /// True if texts mean the same to checks with these and with the other settings.
     pub fn classifies_same_as(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
             || self.filters == other.filters
@@ -102,7 +106,8 @@ mod tests {
     fn keywords_decide_failure_first_then_success_then_start() {
         use PingMeaning::{Ignored, Start, Success};
         const FAIL: PingMeaning = PingMeaning::Fail(FlipCause::Keyword);
-        // Start, success and failure keywords, the text, and what it says unless no keyword means failure.
+        // Start, success and failure keywords, the text, and its meaning unless no keyword means
+        // failure.
         for (start, success, failure, text, verdict) in [
             ("A", "B", "C", "A B C", FAIL),
             ("A", "B", "C", "A B", Success),

@@ -1,6 +1,8 @@
-//! What another program's server made with its secret and is to go on working here: API keys of which only a digest is known, and badge URLs.
+//! Keys that another server derived from its secret and that keep working here: API keys known only
+//! by a digest, and badge URLs.
 //!
-//! Such a key is known by its own hash from its first use on. When no key needs a secret any more, it is forgotten.
+//! From its first use on, such an API key is stored by its own hash. A secret is forgotten when no
+//! key needs it any longer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,7 +11,8 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a block of SHA-1 and of SHA-256: a key of an HMAC is filled up with zeros to so many (RFC 2104, section 2).
+/// Block size of SHA-1 and SHA-256 in bytes. The key of an HMAC is padded with zeros to this length
+/// (RFC 2104, section 2).
 const HMAC_BLOCK_BYTES: usize = 64;
 
 fn pad_to_block(key: &[u8]) -> [u8; HMAC_BLOCK_BYTES] {
@@ -18,7 +21,8 @@ fn pad_to_block(key: &[u8]) -> [u8; HMAC_BLOCK_BYTES] {
     block
 }
 
-/// The HMAC-SHA-256 of an API key with a [`LegacySecret`]. Keys are looked up by it as they are by a `KeyHash`.
+/// HMAC-SHA-256 of an API key with a [`LegacySecret`]. Keys are looked up by it, like by a
+/// `KeyHash`.
 #[derive(Clone, Copy, Eq)]
 pub struct LegacyKeyDigest(pub [u8; 32]);
 
@@ -34,15 +38,15 @@ impl std::hash::Hash for LegacyKeyDigest {
     }
 }
 
-/// The secret of another program's server.
+/// Secret of another server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LegacySecret(Box<str>);
 
 impl LegacySecret {
-    /// Bytes that it may have: see [limits](crate::docs::limits).
+    /// Maximum length in bytes: see [limits](crate::docs::limits).
     pub const MAX_BYTES: usize = 1_000;
 
-    /// Refuses an empty secret and more than 1,000 bytes; the message says which.
+    /// Rejects an empty secret and more than 1,000 bytes. The message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         match text.len() {
             0 => Err("the secret is empty"),
@@ -51,12 +55,12 @@ impl LegacySecret {
         }
     }
 
-    /// The secret itself.
+    /// Text of the secret.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What the other server kept in place of this key.
+    /// Digest that the other server stored in place of this key.
     pub fn digest_key(&self, key: &[u8]) -> LegacyKeyDigest {
         let secret = self.0.as_bytes();
         // A key of an HMAC that is longer than a block is hashed first (RFC 2104, section 2).
@@ -65,17 +69,18 @@ impl LegacySecret {
     }
 }
 
-/// What an HMAC-SHA-1 is keyed with that signed the badge URLs of one project, made of its badge key and the other program's secret.
+/// HMAC-SHA-1 key for the badge URLs of one project, derived from its badge key and the secret of
+/// the other server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LegacyBadgeKey(pub [u8; 20]);
 
 impl LegacyBadgeKey {
-    /// That of a project.
+    /// Derives the key of a project.
     pub fn for_project(badge_key: &str, secret: &LegacySecret) -> Self {
         Self(Sha1::new().chain_update(badge_key).chain_update(secret.as_str()).finalize().into())
     }
 
-    /// The HMAC of a tag, or of all checks: the signature begins with it.
+    /// HMAC of a tag, or of all checks if `None`. A signature is the beginning of it.
     pub fn sign_tag(&self, tag: Option<&str>) -> [u8; 20] {
         Hmac::<Sha1>::new(&pad_to_block(&self.0).into()).chain_update(tag.unwrap_or("*")).finalize().into_bytes().into()
     }
@@ -93,45 +98,46 @@ macro_rules! masked {
 
 masked!(LegacyKeyDigest LegacySecret LegacyBadgeKey);
 
-/// What an API key is recognised by that another program made and nobody has used here yet.
+/// Identification of an API key of another server that has not been used on this server yet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LegacyKey {
-    /// It opens only what reads.
+    /// True if the key only gives read access.
     pub read_only: bool,
-    /// The number of the secret that makes the digest: see [`LegacySecrets`].
+    /// Number of the secret that makes the digest: see [`LegacySecrets`].
     pub secret_number: u8,
-    /// The digest.
+    /// Digest of the key.
     pub digest: LegacyKeyDigest,
 }
 
 impl LegacyKey {
-    /// What keys begin with that may write, and what those begin with that may only read.
+    /// Prefixes of keys with write access, and of read-only keys.
     const PREFIXES: [(bool, &str); 2] = [(false, "hcw_"), (true, "hcr_")];
 
-    /// What such a key begins with.
+    /// Prefix of such a key.
     pub fn prefix(read_only: bool) -> &'static str {
         Self::PREFIXES.into_iter().find(|(own, _)| *own == read_only).map_or("", |(_, prefix)| prefix)
     }
 
-    /// Whether a key of this text may only read; `None`: no such key begins like that.
+    /// True if a key with this text is read-only; `None` if no such key has its prefix.
     pub fn read_only_by_prefix(text: &[u8]) -> Option<bool> {
         Self::PREFIXES.into_iter().find(|(_, prefix)| text.starts_with(prefix.as_bytes())).map(|(read_only, _)| read_only)
     }
 }
 
-/// The secrets of other servers that keys still need, each with a number from 1 to [`Self::MAX_SECRETS`]. A number is free again when its secret has
-/// been forgotten.
+/// Secrets of other servers that keys still need, numbered from 1 to [`Self::MAX_SECRETS`]. A
+/// number is reused after its secret was forgotten.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LegacySecrets(BTreeMap<u8, LegacySecret>);
 
 impl LegacySecrets {
-    /// Secrets that are known at the most. A request with a wrong key costs as many HMACs. See [limits](crate::docs::limits).
+    /// Maximum number of secrets. A request with a wrong key costs as many HMACs. See
+    /// [limits](crate::docs::limits).
     pub const MAX_SECRETS: u8 = 8;
 
-    /// These as they were kept.
+    /// Restores stored secrets.
     ///
     /// # Errors
-    /// When two have one number, or a number is out of range.
+    /// If two have the same number, or a number is out of range.
     pub fn from_stored(secrets: impl IntoIterator<Item = (u8, LegacySecret)>) -> Result<Self, &'static str> {
         let mut stored = BTreeMap::new();
         for (number, secret) in secrets {
@@ -142,10 +148,10 @@ impl LegacySecrets {
         Ok(Self(stored))
     }
 
-    /// These and one more, and its number; one that is there keeps its own.
+    /// Adds a secret and returns its number. A secret that is already present keeps its number.
     ///
     /// # Errors
-    /// When there are as many as there may be; the message says what to do.
+    /// If there are [`Self::MAX_SECRETS`] already. The message says what to do.
     pub fn with_secret(&self, secret: &LegacySecret) -> Result<(Self, u8), &'static str> {
         if let Some((number, _)) = self.iter().find(|(_, own)| *own == secret) {
             return Ok((self.clone(), number));
@@ -157,17 +163,17 @@ impl LegacySecrets {
         Ok((more, number))
     }
 
-    /// Those of these that have one of the numbers.
+    /// Returns only the secrets with these numbers.
     pub fn retain_numbers(&self, needed: &BTreeSet<u8>) -> Self {
         Self(self.iter().filter(|(number, _)| needed.contains(number)).map(|(number, secret)| (number, secret.clone())).collect())
     }
 
-    /// Whether there is none.
+    /// True if there are no secrets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each with its number.
+    /// Secrets with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u8, &LegacySecret)> {
         self.0.iter().map(|(number, secret)| (*number, secret))
     }

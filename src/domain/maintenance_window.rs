@@ -1,4 +1,4 @@
-//! Maintenance windows: times in which it is known that checks go down, so that nobody has to be told at once.
+//! Maintenance windows: planned downtimes, in which alerts about checks are held back.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,69 +11,70 @@ use super::text::{Name, Tags};
 use super::timestamp::Timestamp;
 use super::timezone::Timezone;
 
-/// A maintenance window. See [limits](crate::docs::limits).
+/// Maintenance window. See [limits](crate::docs::limits).
 #[derive(Clone, PartialEq, Debug)]
 pub struct MaintenanceWindow {
-    /// Its number.
+    /// Number of the window.
     pub id: WindowId,
-    /// What names it to others.
+    /// Public identifier of the window.
     pub uuid: Uuid,
-    /// Whose checks it is about.
+    /// Project of the window.
     pub project: ProjectId,
-    /// What its owner calls it.
+    /// Name that its owner has chosen.
     pub name: Name,
-    /// A check has to have all of these tags; none: it is about every check.
+    /// Tags that a check must all have; none: the window applies to every check.
     pub tags: Tags,
-    /// When it is open.
+    /// Times at which it is open.
     pub times: WindowTimes,
 }
 
-/// A time in which a window stays open, or closed.
+/// Period in which a window stays open or closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowPhase {
     /// True if the window is open.
     pub open: bool,
-    /// The end; `None`: the window stays closed for ever.
+    /// End of the period; `None`: the window stays closed for ever.
     pub until: Option<Timestamp>,
 }
 
-/// When a window is open.
+/// Times at which a window is open.
 #[derive(Clone, PartialEq, Debug)]
 pub enum WindowTimes {
-    /// Once.
+    /// Single period.
     Once {
-        /// From then on.
+        /// Start of the period.
         from: Timestamp,
-        /// Until then.
+        /// End of the period.
         to: Timestamp,
     },
-    /// Again and again.
+    /// Recurring periods.
     Recurring {
-        /// When it opens.
+        /// Times at which it opens.
         schedule: Arc<Schedule>,
-        /// The zone of the schedule.
+        /// Time zone of the schedule.
         tz: Timezone,
-        /// For how long: 1 to [`Window::MAX_RECURRING_MINUTES`].
+        /// Minutes that it stays open: 1 to [`MaintenanceWindow::MAX_RECURRING_MINUTES`].
         minutes: u32,
     },
 }
 
 impl MaintenanceWindow {
-    /// How long one that recurs may be open: a week.
+    /// Maximum length of a recurring window in minutes: a week.
     pub const MAX_RECURRING_MINUTES: u64 = 7 * 24 * 60;
-    /// How long one may be open that does not: a year.
+    /// Maximum length of a single window in minutes: 366 days.
     pub const MAX_MINUTES: u64 = 366 * 24 * 60;
-    /// Openings that are looked at to find the last. With more than that it seems to close earlier, and whoever waits for that looks again
-    /// then.
+    /// Maximum number of openings that are examined to find the last one. With more, the window
+    /// seems to close earlier, and a caller that waits for the end checks again then.
     const MAX_OPENINGS: usize = 8;
 
-    /// When it closes, if it is open at `now`.
+    /// Time at which the window closes, if it is open at `now`.
     pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
         let WindowPhase { open, until } = self.phase(now);
         until.filter(|_| open)
     }
 
-    /// Returns whether it is open at `now`, and until when that stays so at least.
+    /// Returns whether the window is open at `now`, and the time until which that stays so at
+    /// least.
     pub fn phase(&self, now: Timestamp) -> WindowPhase {
         let closed = |until| WindowPhase { open: false, until };
         let open = |until| WindowPhase { open: true, until: Some(until) };
@@ -86,40 +87,41 @@ impl MaintenanceWindow {
                 let first = schedule.next_after(now.plus_secs(-length), tz);
                 let openings = std::iter::successors(first, |at| schedule.next_after(*at, tz));
                 let last = openings.take(Self::MAX_OPENINGS).take_while(|at| *at <= now).last();
-                // The first opening that is not over at `now` lies ahead if none of them has begun.
+                // If none of the openings has begun, the first one that is not over at `now` is in
+                // the future.
                 last.map_or_else(|| closed(first), |at| open(at.plus_secs(length)))
             }
         }
     }
 
-    /// Whether it is about a check with these tags.
+    /// True if the window applies to a check with these tags.
     pub fn applies_to(&self, tags: &Tags) -> bool {
         self.tags.iter().all(|tag| tags.contains(tag))
     }
 
-    /// Whether it closed before then, and never opens again.
+    /// True if the window closed before `then` and never opens again.
     pub fn ended_before(&self, then: Timestamp) -> bool {
         matches!(self.times, WindowTimes::Once { to, .. } if to < then)
     }
 }
 
-/// The times of a window as they are given: `new` with `to` or `minutes`, or `schedule` with `minutes` and maybe `tz`, or `minutes` alone,
-/// from now on.
+/// Input for the times of a window: `from` with `to` or `minutes`, or `schedule` with `minutes` and
+/// optionally `tz`, or `minutes` alone, from now on.
 #[derive(Clone, Default, Debug)]
 pub struct WindowTimesInput {
-    /// RFC 3339.
+    /// Start, as RFC 3339.
     pub from: Option<String>,
-    /// RFC 3339.
+    /// End, as RFC 3339.
     pub to: Option<String>,
-    /// Cron or OnCalendar.
+    /// Cron or OnCalendar expression.
     pub schedule: Option<String>,
-    /// How long.
+    /// Length in minutes.
     pub minutes: Option<u64>,
-    /// The zone of the schedule; UTC if it is left out.
+    /// Time zone of the schedule; UTC if left out.
     pub tz: Option<String>,
 }
 
-/// Why a window cannot be open at these times: the field, and what is wrong with it.
+/// Error in the times of a window: the field, and what is wrong with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WindowError(pub &'static str, pub String);
 
@@ -132,10 +134,10 @@ impl fmt::Display for WindowError {
 impl std::error::Error for WindowError {}
 
 impl WindowTimesInput {
-    /// Reads them at `now`.
+    /// Parses the times at `now`.
     ///
     /// # Errors
-    /// When they cannot be read, do not go together, or the window would be open for too long.
+    /// If they cannot be parsed, contradict each other, or the window would be open for too long.
     pub fn parse(self, now: Timestamp) -> Result<WindowTimes, WindowError> {
         let Self { from, to, schedule, minutes, tz } = self;
         let error = |field, reason: &str| WindowError(field, reason.to_owned());

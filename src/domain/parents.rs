@@ -1,41 +1,45 @@
-//! Checks that others depend on: behind a router that is down nothing reports, and one alert is enough.
+//! Dependencies between checks: if a router is down, no check that depends on it reports, and one
+//! alert is enough.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::ids::CheckId;
 
-/// The checks that a check depends on: at most [`Parents::MAX_PARENTS`], each once. See [limits](crate::docs::limits).
+/// Checks that a check depends on: at most [`Parents::MAX_PARENTS`], each once. See
+/// [limits](crate::docs::limits).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Parents(Box<[CheckId]>);
 
 impl Parents {
-    /// How many a check may have.
+    /// Maximum number of parents of a check.
     pub const MAX_PARENTS: usize = 8;
-    /// How many levels of parents there may be above a check.
+    /// Maximum number of levels of parents above a check.
     pub const MAX_LEVELS: usize = 32;
-    /// How many checks there may be above a check, parents of parents included.
+    /// Maximum number of checks above a check, including parents of parents.
     pub const MAX_ANCESTORS: usize = 1000;
 
-    /// Takes each once, however often it is named.
+    /// Creates a set of parents; duplicates count once.
     ///
     /// # Errors
-    /// When there are too many.
+    /// If there are more than [`Self::MAX_PARENTS`].
     pub fn new(mut ids: Vec<CheckId>) -> Result<Self, ParentsError> {
         ids.sort_unstable();
         ids.dedup();
         if ids.len() > Self::MAX_PARENTS { Err(ParentsError::TooMany) } else { Ok(Self(ids.into())) }
     }
 
-    /// They, oldest first.
+    /// Ids of the parents, oldest first.
     pub fn ids(&self) -> &[CheckId] {
         &self.0
     }
 
-    /// Whether a check may depend on these; `parents_of` gives those of every check of the same project.
+    /// Checks that a check may depend on these parents. `parents_of` returns the parents of any
+    /// check of the same project.
     ///
     /// # Errors
-    /// When one of them is not there, or is the check itself, or too much lies above it.
+    /// If a parent does not exist, if the check would depend on itself, or if there are too many
+    /// levels or checks above it.
     pub fn validate_for<'a>(&self, check: CheckId, parents_of: impl Fn(CheckId) -> Option<&'a Self>) -> Result<(), ParentsError> {
         if self.0.iter().any(|id| parents_of(*id).is_none()) {
             return Err(ParentsError::NotFound);
@@ -54,7 +58,7 @@ impl Parents {
         Err(ParentsError::TooDeep)
     }
 
-    /// Those of them that `keep` is true for.
+    /// Keeps only the parents for which `keep` is true.
     pub fn retain(&mut self, keep: impl Fn(CheckId) -> bool) {
         if !self.0.iter().all(|id| keep(*id)) {
             self.0 = self.0.iter().copied().filter(|id| keep(*id)).collect();
@@ -62,16 +66,16 @@ impl Parents {
     }
 }
 
-/// Why a check cannot have these parents.
+/// Reason for which a check cannot have these parents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParentsError {
     /// More than [`Parents::MAX_PARENTS`].
     TooMany,
-    /// One is no check of the same project.
+    /// A parent is not a check of the same project.
     NotFound,
-    /// It would depend on itself.
+    /// The check would depend on itself.
     Cycle,
-    /// Too much lies above it.
+    /// Too many levels or checks are above it.
     TooDeep,
 }
 

@@ -1,4 +1,4 @@
-//! What a ping is once it is logged, and how completions pair with starts.
+//! Logged pings, and the pairing of completions with starts.
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
@@ -9,7 +9,7 @@ use super::flip::FlipCause;
 use super::ids::{Arrival, CheckId};
 use super::timestamp::{MICROS_PER_SEC, Timestamp};
 
-/// What a ping means for its check (`type` in the API).
+/// Meaning of a ping for its check (`type` in the API).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PingKind {
     /// The job is done.
@@ -18,9 +18,9 @@ pub enum PingKind {
     Start,
     /// The job has failed.
     Fail,
-    /// A note that changes nothing.
+    /// Log message that changes nothing.
     Log,
-    /// Ignored: method not allowed, no keyword matched, or paused with manual_resume.
+    /// Ignored: method not allowed, no keyword matched, or paused with `manual_resume`.
     Ignored,
 }
 
@@ -37,28 +37,28 @@ impl PingKind {
     }
 }
 
-/// What a ping means for its check, with what is to be said of a failure.
+/// Meaning of a ping for its check, with the cause of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PingMeaning {
     /// The job is done.
     Success,
     /// The job has begun.
     Start,
-    /// The job has failed, and this says so.
+    /// The job has failed, for this cause.
     Fail(FlipCause),
-    /// A note that changes nothing.
+    /// Log message that changes nothing.
     Log,
-    /// Ignored, see [`Kind::Ignored`].
+    /// Ignored, see [`PingKind::Ignored`].
     Ignored,
 }
 
 impl PingMeaning {
-    /// What an exit status means: 0 success, everything else failure.
+    /// Meaning of an exit status: 0 is success, everything else failure.
     pub fn from_exit_status(status: u8) -> Self {
         NonZeroU8::new(status).map_or(Self::Success, |status| Self::Fail(FlipCause::ExitStatus(status)))
     }
 
-    /// The kind that the log shows.
+    /// Kind that the log shows.
     pub fn kind(self) -> PingKind {
         match self {
             Self::Success => PingKind::Success,
@@ -71,7 +71,7 @@ impl PingMeaning {
 }
 
 impl From<PingKind> for PingMeaning {
-    /// A signal that says no more than its kind.
+    /// Converts a signal without further detail.
     fn from(kind: PingKind) -> Self {
         match kind {
             PingKind::Success => Self::Success,
@@ -83,14 +83,14 @@ impl From<PingKind> for PingMeaning {
     }
 }
 
-/// How a ping came in.
+/// Protocol of a ping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PingScheme {
     /// Plain HTTP.
     Http,
-    /// HTTPS, as a trusted proxy says.
+    /// HTTPS, according to a trusted proxy.
     Https,
-    /// A mail.
+    /// Mail.
     Email,
 }
 
@@ -105,7 +105,7 @@ impl PingScheme {
     }
 }
 
-/// The HTTP method of a ping; a mail has none.
+/// HTTP method of a ping; a mail has none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the methods of RFC 9110 by their names")]
 pub enum PingMethod {
@@ -120,7 +120,7 @@ pub enum PingMethod {
 }
 
 impl PingMethod {
-    /// Every one that the log keeps.
+    /// Every method that the log stores.
     pub const ALL: [Self; 8] = [Self::None, Self::Get, Self::Head, Self::Post, Self::Put, Self::Patch, Self::Delete, Self::Options];
 
     /// The `method` of the ping list.
@@ -138,77 +138,83 @@ impl PingMethod {
     }
 }
 
-/// Characters of a user agent that the log keeps.
+/// Maximum number of characters of a user agent that the log stores.
 const MAX_USER_AGENT_CHARS: usize = 200;
 
-/// A user agent as the log keeps it: its first 200 characters.
+/// Shortens a user agent to its first 200 characters.
 pub fn truncate_user_agent(ua: &str) -> Box<str> {
     ua.char_indices().nth(MAX_USER_AGENT_CHARS).and_then(|(end, _)| ua.get(..end)).unwrap_or(ua).into()
 }
 
-/// Where a ping came from, as the log shows it.
+/// Origin of a ping, as the log shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PingOrigin {
-    /// How it came in.
+    /// Protocol.
     pub scheme: PingScheme,
-    /// With what method.
+    /// HTTP method.
     pub method: PingMethod,
-    /// From what address; `None` for a ping that was taken over from elsewhere without it.
+    /// Address of the client; `None` for a ping that was imported without it.
     pub remote_addr: Option<IpAddr>,
-    /// The user agent, cut by [`truncate_user_agent`]; for a mail `Email from <sender>`.
+    /// User agent, shortened by [`truncate_user_agent`]; for a mail `Email from <sender>`.
     pub user_agent: Box<str>,
 }
 
-/// An entry of the arrival log.
+/// Entry of the arrival log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ping {
-    /// Whose ping it is.
+    /// Check that was pinged.
     pub check: CheckId,
-    /// Counts from 1 in each check, without gaps.
+    /// Number of the ping, from 1 in each check, without gaps.
     pub n: u64,
-    /// The place of ping `n - 1` of the same check; 0 for the first.
+    /// Position of ping `n - 1` of the same check; 0 for the first.
     pub previous: Arrival,
-    /// When it was logged.
+    /// Time at which it was logged.
     pub at: Timestamp,
-    /// What it means.
+    /// Kind of the ping.
     pub kind: PingKind,
-    /// Where it came from.
+    /// Origin of the ping.
     pub origin: PingOrigin,
-    /// The run it belongs to, as its sender says.
+    /// Run id that the sender gave.
     pub rid: Option<Uuid>,
     /// The exit status that the job reported.
     pub exit_status: Option<u8>,
-    /// Bytes of the body that are kept.
+    /// Stored length of the body in bytes.
     pub body_len: u32,
-    /// How many pings have the body in common, which was written ahead of them; 0: it was written with this one.
+    /// Number of pings that share the body, which was written before them. 0 if the body was
+    /// written with this ping.
     pub body_sharers: u32,
 }
 
 impl Ping {
-    /// Bytes that count as long, of its body or of its part of a body that it shares: see [`long_bytes`].
+    /// Bytes that count as long, of its body or of its part of a shared body: see
+    /// [`long_body_bytes_of`].
     pub fn long_body_bytes(&self) -> u64 {
         long_body_bytes_of(self.body_len.into(), self.body_sharers)
     }
 }
 
-/// Bytes of the longest body of a ping that is stored, which is that of a mail: see [limits](crate::docs::limits).
+/// Maximum length in bytes of a stored body, which is that of a mail: see
+/// [limits](crate::docs::limits).
 pub const MAX_BODY_BYTES: usize = 32 << 20;
 
-/// Bytes by which a body counts as long. How many short ones there are in the file is bounded by their number already.
+/// Bytes of a body that do not count as long. The number of short bodies in the file is limited by
+/// the number of pings.
 const SHORT_BODY_BYTES: u64 = 1024;
 
-/// Of a body of so many bytes those that count as long; if pings share it, of the part of each.
+/// Bytes that count as long in a body of this length. If pings share it, in the part of each.
 pub fn long_body_bytes_of(body_len: u64, sharers: u32) -> u64 {
     (body_len / u64::from(sharers.max(1))).saturating_sub(SHORT_BODY_BYTES)
 }
 
-/// A completion pairs with a start that is less than 72 hours older.
+/// Maximum age, in microseconds, of a start that a completion pairs with: 72 hours.
 pub const PAIRING_WINDOW_MICROS: i64 = 72 * 3600 * MICROS_PER_SEC;
 
-/// How long each run took, in microseconds, for pings given newest first: a success or fail whose nearest earlier start, success or
-/// fail with the same rid (none pairs with none) is a start less than 72 hours older, by a clock that was not set back meanwhile.
+/// Computes the duration of each run, in microseconds, for pings given newest first. A run is a
+/// success or fail whose nearest earlier start, success or fail with the same run id (no id pairs
+/// with no id) is a start less than 72 hours older. A run has no duration if the clock was set back
+/// during it.
 pub fn run_durations(newest_first: &[Ping]) -> Vec<Option<i64>> {
-    // For each rid the completion that still looks for its start.
+    // For each run id, the completion that still needs its start.
     let mut open = std::collections::HashMap::<Option<Uuid>, (usize, Timestamp)>::new();
     let mut durations = vec![None; newest_first.len()];
     for (at, ping) in newest_first.iter().enumerate() {
@@ -256,7 +262,7 @@ mod tests {
     #[test]
     fn completions_pair_with_the_nearest_start_of_their_rid() {
         use PingKind::{Fail, Ignored, Log, Start, Success};
-        /// A ping and the seconds that its entry is to show.
+        /// Ping and the expected duration in seconds.
         type Logged = (PingKind, Option<u128>, i64, Option<i64>);
         const H: i64 = 3600;
         // Oldest first.

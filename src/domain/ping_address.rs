@@ -1,4 +1,4 @@
-//! Addresses that ping: what of a text would let its reader ping a check, and the same text without it.
+//! Finds addresses in a text that would let its reader ping a check, and masks them.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,15 @@ use uuid::Uuid;
 
 use super::ids::parse_hyphenated_uuid;
 
-/// Stands in place of what would let a reader ping.
+/// Replacement for a masked part.
 const MASK: &str = "***";
-/// Minimum length of a ping key that is masked wherever it stands: a shorter one is masked in addresses alone, since it may be a word.
+/// Minimum length of a ping key that is masked everywhere. A shorter key may be a word, so it is
+/// masked in addresses only.
 const MIN_MASKED_KEY_LENGTH: usize = 16;
 
-/// Returns a text without the addresses of pings: `UUID@DOMAIN`, `KEY+SLUG@DOMAIN`, `/ping/UUID` and `/ping/KEY/SLUG`, and without the UUID
-/// of the check `own` and the ping keys `keys` of its project wherever they stand.
+/// Masks ping addresses in a text: `UUID@DOMAIN`, `KEY+SLUG@DOMAIN`, `/ping/UUID` and
+/// `/ping/KEY/SLUG`. Also masks the UUID of the check `own` and the ping keys `keys` of its project
+/// anywhere.
 pub fn mask_ping_addresses<'t>(text: &'t str, own: Uuid, keys: &[&str]) -> Cow<'t, str> {
     let mut masked = mask_words(text, keys);
     for key in keys.iter().filter(|key| key.len() >= MIN_MASKED_KEY_LENGTH && masked.contains(**key)).collect::<Vec<_>>() {
@@ -24,7 +26,7 @@ pub fn mask_ping_addresses<'t>(text: &'t str, own: Uuid, keys: &[&str]) -> Cow<'
     }
 }
 
-/// Masks words of which keys and UUIDs are made.
+/// Masks words that are keys or UUIDs in addresses.
 fn mask_words<'t>(text: &'t str, keys: &[&str]) -> Cow<'t, str> {
     let mut out = String::new();
     let mut copied = 0;
@@ -48,7 +50,7 @@ fn mask_words<'t>(text: &'t str, keys: &[&str]) -> Cow<'t, str> {
     Cow::Owned(out)
 }
 
-/// True if a word between these texts is the part of an address that makes it one of a ping.
+/// True if a word between these texts is the part of an address that makes it a ping address.
 fn is_ping_credential(before: &str, word: &str, after: &str, keys: &[&str]) -> bool {
     let (is_uuid, is_key) = (parse_hyphenated_uuid(word).is_some(), keys.contains(&word));
     let is_in_url = before.ends_with("/ping/");
@@ -62,18 +64,18 @@ fn is_ping_credential(before: &str, word: &str, after: &str, keys: &[&str]) -> b
     (is_key && is_in_url) || ((is_key || word.len() >= MIN_MASKED_KEY_LENGTH) && is_mailbox())
 }
 
-/// Characters that keys, slugs and UUIDs are made of.
+/// True for characters that keys, slugs and UUIDs may have.
 fn is_key_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
-/// Masks a UUID in both of its spellings and either case; `None`: it does not stand there.
+/// Masks a UUID with and without hyphens, in either case; `None` if it does not occur.
 fn mask_uuid(text: &str, uuid: Uuid) -> Option<String> {
     let (hyphenated, simple) = (uuid.hyphenated().to_string(), uuid.simple().to_string());
     let mut masked = None::<String>;
     for spelling in [hyphenated, simple] {
         let text = masked.as_deref().unwrap_or(text);
-        // No character changes its length.
+        // Lower-casing ASCII changes no lengths.
         let lower = text.to_ascii_lowercase();
         if !lower.contains(&spelling) {
             continue;
@@ -116,9 +118,9 @@ mod tests {
             (format!("https://hc.test/ping/{KEY}/slug /ping/home/slug"), "https://hc.test/ping/***/slug /ping/***/slug"),
             (format!("id={UUID}%40hc.test x{UUID}x {}", UUID.replace('-', "")), "id=***%40hc.test x***x ***"),
             (format!("key {KEY} %2F{KEY}%2Bslug"), "key *** %2F***%2Bslug"),
-            // A short key is a word like any other, but in an address.
+            // A short key is an ordinary word outside addresses.
             ("home sweet home+a@hc.test".to_owned(), "home sweet ***+a@hc.test"),
-            // The key of another project, or one that is no more.
+            // A key of another project, or a key that no longer exists.
             ("abcdefghijklmnopqrstuv+nightly-backup@hc.test".to_owned(), "***+nightly-backup@hc.test"),
             ("john+backup@example.org, root@host, a-b_c".to_owned(), "john+backup@example.org, root@host, a-b_c"),
             (format!("žluť {OTHER}.log"), "žluť 00000000-0000-0000-0000-000000000001.log"),

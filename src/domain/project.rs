@@ -1,4 +1,4 @@
-//! Projects, their keys and their notification channels: what checks belong to and who may ask for them.
+//! Projects, their keys and their notification channels.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,41 +13,44 @@ use super::import_item::ProjectImport;
 use super::legacy_keys::{LegacyBadgeKey, LegacyKey};
 use super::timestamp::Timestamp;
 
-/// Pings that a check's log keeps unless its project says otherwise: see [limits](crate::docs::limits).
+/// Default number of pings that are kept for each check: see [limits](crate::docs::limits).
 pub const DEFAULT_PING_LOG_LIMIT: u32 = 100;
 
-/// A project: a set of checks with keys and channels of its own.
+/// Project: a set of checks with keys and channels of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Project {
-    /// Its number.
+    /// Number of the project.
     pub id: ProjectId,
-    /// Its UUID, for people and scripts.
+    /// UUID of the project, for people and scripts.
     pub uuid: Uuid,
-    /// Its name, unique among projects.
+    /// Name of the project, unique among projects.
     pub name: ProjectName,
-    /// How many checks the API may create; auto-provisioning goes to twice as many. `None`: no limit.
+    /// Maximum number of checks that the API may create; auto-provisioning may create twice as
+    /// many. `None`: no limit.
     pub check_limit: Option<u32>,
-    /// How many pings of each check are kept.
+    /// Number of pings that are kept for each check.
     pub ping_log_limit: u32,
-    /// The segment that names the project in badge URLs.
+    /// Segment of badge URLs that names the project.
     pub badge_key: Box<str>,
-    /// What signed the badge URLs that it had at another server, which go on working.
+    /// Key that signed its badge URLs at another server. These URLs keep working.
     pub legacy_badge: Option<LegacyBadgeKey>,
-    /// What there is to know of the import that brought it; `None`: it was made here.
+    /// Data about the import of the project; `None` if it was created on this server.
     pub import: Option<ProjectImport>,
 }
 
 impl Project {
-    /// Whether it is on trial: nobody is told anything of it.
+    /// True if the project is on trial: no alerts are sent for it.
     pub fn is_on_trial(&self) -> bool {
         self.import.as_ref().is_some_and(|import| import.is_on_trial)
     }
 }
 
-/// Characters of the name of a project or channel, and of the label of a key: see [limits](crate::docs::limits).
+/// Maximum number of characters in the name of a project or channel, and in the label of a key: see
+/// [limits](crate::docs::limits).
 const MAX_NAME_CHARS: usize = 100;
 
-/// A text that fits one line of a list, or one of the two reasons why it does not: too long, or a control character in it.
+/// Accepts a text for one line of a list. The error is one of the two given: too long, or a control
+/// character.
 fn parse_one_line(text: &str, too_long: &'static str, control: &'static str) -> Result<Box<str>, &'static str> {
     match text {
         _ if text.chars().count() > MAX_NAME_CHARS => Err(too_long),
@@ -56,12 +59,13 @@ fn parse_one_line(text: &str, too_long: &'static str, control: &'static str) -> 
     }
 }
 
-/// A project's name: 1 to 100 characters without control characters.
+/// Name of a project: 1 to 100 characters without control characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProjectName(Box<str>);
 
 impl ProjectName {
-    /// Refuses empty names, more than 100 characters and control characters; the message says which.
+    /// Rejects empty names, more than 100 characters and control characters. The message says
+    /// which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() {
             return Err("a project's name cannot be empty");
@@ -69,36 +73,37 @@ impl ProjectName {
         parse_one_line(text, "a project's name has at most 100 characters", "a project's name has no control characters").map(Self)
     }
 
-    /// The name as it was given.
+    /// Name as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A channel's name: at most 100 characters without control characters. It may be empty and need not be unique.
+/// Name of a channel: at most 100 characters without control characters. It may be empty and need
+/// not be unique.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChannelName(Box<str>);
 
 impl ChannelName {
-    /// Refuses more than 100 characters and control characters; the message says which.
+    /// Rejects more than 100 characters and control characters. The message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         parse_one_line(text, "a channel's name has at most 100 characters", "a channel's name has no control characters").map(Self)
     }
 
-    /// The name as it was given.
+    /// Name as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What a key opens.
+/// Access that a key gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyAccess {
-    /// The whole API.
+    /// Whole API.
     ReadWrite,
     /// Some reading endpoints, without the secrets of checks.
     ReadOnly,
-    /// Pinging by slug; not the API.
+    /// Pinging by slug; no access to the API.
     Ping,
 }
 
@@ -106,7 +111,7 @@ impl KeyAccess {
     /// Every kind of access.
     pub const ALL: [Self; 3] = [Self::ReadWrite, Self::ReadOnly, Self::Ping];
 
-    /// The word of the command line.
+    /// Word of the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadWrite => "read-write",
@@ -115,31 +120,32 @@ impl KeyAccess {
         }
     }
 
-    /// The access of that name.
+    /// Returns the access with this name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|access| access.name() == text)
     }
 }
 
-/// A ping key: 1 to 128 of `A-Za-z0-9_-`, but nothing of the form of a UUID, which stands in the same place of URLs. It is kept in the
-/// clear, since it is shown again.
+/// Ping key: 1 to 128 characters of `A-Za-z0-9_-`. A text of the form of a UUID is not allowed,
+/// since URLs have a UUID in the same place. The key is stored in the clear, since it is shown
+/// again.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PingKey(Box<str>);
 
 impl PingKey {
-    /// How many characters one has that is made here.
+    /// Number of characters of a generated key.
     pub const GENERATED_LENGTH: usize = 22;
-    /// How many one may have that comes from elsewhere.
+    /// Maximum number of characters of an imported or chosen key.
     pub const MAX_LENGTH: usize = 128;
 
-    /// `None` if the text is none.
+    /// Parses a key; `None` if the text is not a ping key.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         let is_key = (1..=Self::MAX_LENGTH).contains(&text.len()) && text.bytes().all(fits) && parse_hyphenated_uuid(text).is_none();
         is_key.then(|| Self(text.into()))
     }
 
-    /// The key itself.
+    /// Text of the key.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -151,8 +157,9 @@ impl std::fmt::Debug for PingKey {
     }
 }
 
-/// The SHA-256 of an API key; the key itself is not kept. Keys are looked up by it, in maps: the time of that tells at most how near the hash of
-/// a guess is to a stored hash, which helps nobody to guess better.
+/// SHA-256 of an API key; the key itself is not stored. Keys are looked up by it in maps. The
+/// timing shows at most how close the hash of a guess is to a stored hash, which does not help to
+/// guess.
 #[derive(Clone, Copy, Eq)]
 pub struct KeyHash(pub [u8; 32]);
 
@@ -169,10 +176,10 @@ impl std::hash::Hash for KeyHash {
 }
 
 impl KeyHash {
-    /// How many characters an API key has.
+    /// Number of characters of an API key.
     pub const KEY_LENGTH: usize = 32;
 
-    /// The hash of an API key.
+    /// Computes the hash of an API key.
     pub fn of_key(key: &[u8]) -> Self {
         use sha2::Digest as _;
         Self(sha2::Sha256::digest(key).into())
@@ -185,7 +192,7 @@ impl std::fmt::Debug for KeyHash {
     }
 }
 
-/// What signs badge URLs.
+/// Secret that signs badge URLs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct BadgeSecret(pub [u8; 32]);
 
@@ -195,21 +202,21 @@ impl std::fmt::Debug for BadgeSecret {
     }
 }
 
-/// What a key is recognised by, and what it opens with it.
+/// Stored form of a key, with the access that it gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeySecret {
-    /// An API key that may write.
+    /// API key with write access.
     ReadWrite(KeyHash),
-    /// An API key that may read.
+    /// API key with read access.
     ReadOnly(KeyHash),
-    /// A ping key.
+    /// Ping key.
     Ping(PingKey),
-    /// An API key of another server that nobody has used here yet.
+    /// API key of another server that has not been used on this server yet.
     Legacy(LegacyKey),
 }
 
 impl KeySecret {
-    /// What the key opens.
+    /// Access that the key gives.
     pub fn access(&self) -> KeyAccess {
         match self {
             Self::ReadWrite(_) => KeyAccess::ReadWrite,
@@ -221,90 +228,91 @@ impl KeySecret {
     }
 }
 
-/// A key of a project.
+/// Key of a project.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProjectKey {
-    /// Its number, which is also its public name for list and revoke.
+    /// Number of the key, which is also its public name for list and revoke.
     pub id: KeyId,
-    /// Whose key it is.
+    /// Project of the key.
     pub project: ProjectId,
-    /// What it is recognised by.
+    /// Value by which the key is recognised.
     pub secret: KeySecret,
-    /// What its owner calls it; may be empty.
+    /// Label that its owner has chosen; may be empty.
     pub label: KeyLabel,
-    /// Its first four characters, by which people tell keys apart; empty for one made by release 0.1.
+    /// First four characters of the key, for people; empty for a key of release 0.1.
     pub hint: Box<str>,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// When and from where it was last used. Of the uses within an hour only the first is noted.
+    /// Time and client address of the last use. Only the first use within an hour is recorded.
     pub last_use: Option<KeyUse>,
 }
 
 impl ProjectKey {
-    /// Characters of a key that are shown.
+    /// Number of characters of a key that are shown.
     pub const HINT_LENGTH: usize = 4;
-    /// Characters that the hint of an imported key may have: of a hashed one the prefix and the eight that the other server shows.
+    /// Maximum number of characters in the hint of an imported key: for a hashed key, the prefix
+    /// and the eight characters that the other server shows.
     pub const MAX_IMPORTED_HINT_LENGTH: usize = 12;
 
-    /// Whether it came from another server and nobody has used it since.
+    /// True if the key was imported and has not been used since.
     pub fn is_unused_since_import(&self) -> bool {
         matches!(self.secret, KeySecret::Legacy(_))
     }
 
-    /// Whether a use in the same hour as `now` is noted already.
+    /// True if a use in the same hour as `now` is already recorded.
     pub fn is_use_recorded(&self, now: Timestamp) -> bool {
         let hour = |moment: Timestamp| moment.secs().div_euclid(3600);
         self.last_use.is_some_and(|used| hour(used.at) == hour(now))
     }
 }
 
-/// A use of a key.
+/// Use of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyUse {
-    /// The first use within its hour.
+    /// Time of the first use within its hour.
     pub at: Timestamp,
-    /// The address of the client.
+    /// Address of the client.
     pub from: IpAddr,
 }
 
-/// What its owner calls a key: at most 100 characters without control characters; may be empty.
+/// Label of a key: at most 100 characters without control characters; may be empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KeyLabel(Box<str>);
 
 impl KeyLabel {
-    /// Refuses more than 100 characters and control characters; the message says which.
+    /// Rejects more than 100 characters and control characters. The message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         parse_one_line(text, "a key's label has at most 100 characters", "a key's label has no control characters").map(Self)
     }
 
-    /// The label as it was given.
+    /// Label as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A notification channel of a project.
+/// Notification channel of a project.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Channel {
-    /// Its number.
+    /// Number of the channel.
     pub id: ChannelId,
-    /// Its UUID.
+    /// UUID of the channel.
     pub uuid: Uuid,
-    /// Whose channel it is.
+    /// Project of the channel.
     pub project: ProjectId,
-    /// Its name.
+    /// Name of the channel.
     pub name: ChannelName,
-    /// How it notifies.
+    /// Settings of the channel.
     pub settings: ChannelSettings,
-    /// Its settings were given by whoever administers the service, and not by a key of the API.
+    /// True if the operator of the server gave the settings, not a client of the API.
     pub set_by_operator: bool,
-    /// What sending to it has shown.
+    /// Health of the channel, as shown by its deliveries.
     pub health: ChannelHealth,
 }
 
 impl Channel {
-    /// Gives it settings. Whoever gives other ones is their maker from then on, and what sending with the old ones has shown says nothing of
-    /// the new ones.
+    /// Replaces the settings. If they differ, `maker` becomes their author and the health is reset,
+    /// since deliveries with the old settings do not apply to the new ones.
     pub fn replace_settings(&mut self, settings: ChannelSettings, maker: SettingsAuthor) {
         if settings != self.settings {
             self.set_by_operator = maker == SettingsAuthor::Operator;
@@ -315,7 +323,7 @@ impl Channel {
         }
     }
 
-    /// Whether it is the same but for when and why something is wrong with it.
+    /// True if the two channels differ at most in the times and reasons of their problems.
     pub fn looks_same_as(&self, other: &Self) -> bool {
         let health = |of: &ChannelHealth| {
             (of.disabled.is_some(), of.failing.is_some(), std::mem::discriminant(&of.proof), of.unsubscribed.len(), of.refused.len())
@@ -323,14 +331,14 @@ impl Channel {
         health(&self.health) == health(&other.health) && Self { health: other.health.clone(), ..self.clone() } == *other
     }
 
-    /// Whether this is its name, or its UUID in lower case.
+    /// True if `name` is its name, or its UUID in lower case.
     pub fn is_named(&self, name: &str) -> bool {
         self.name.as_str() == name || self.uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == name
     }
 }
 
-/// Replaces the names of members that groups list, as databases and exports of earlier releases do, by UUIDs. A name stands for every
-/// channel of the project that has it; one that no channel has stays.
+/// Replaces the names of group members, as in databases and exports of earlier releases, by UUIDs.
+/// A name stands for every channel of the project that has it. A name without a channel stays.
 pub fn resolve_group_members(channels: &mut [Channel]) {
     let mut named: BTreeMap<(ProjectId, Box<str>), Vec<Uuid>> = BTreeMap::new();
     for channel in channels.iter() {

@@ -1,6 +1,7 @@
-//! How the last runs of a check ended, kept in one number so that a list of checks can show them without reading a log.
+//! Outcomes of the last runs of a check, stored in one number so that a list of checks can show
+//! them without reading a log.
 
-/// How something that was expected of a check ended.
+/// Outcome of an expected run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunOutcome {
     /// A success ping came.
@@ -11,7 +12,8 @@ pub enum RunOutcome {
     Missed,
 }
 
-/// The last 32 outcomes of a check. Fewer are there while it is young, or after an upgrade from release 0.1, which kept none.
+/// Last 32 outcomes of a check. A new check has fewer, as has one after an upgrade from release
+/// 0.1, which stored none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecentOutcomes(u64);
 
@@ -19,20 +21,20 @@ pub struct RecentOutcomes(u64);
 const BITS_PER_OUTCOME: u32 = 2;
 
 impl RecentOutcomes {
-    /// How many are kept.
+    /// Maximum number of outcomes.
     pub const CAPACITY: u32 = u64::BITS / BITS_PER_OUTCOME;
 
-    /// Those that a number from [`Self::bits`] stands for.
+    /// Restores outcomes from [`Self::bits`].
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// All in one number, the newest in its lowest two bits.
+    /// Encodes all outcomes in one number, the newest in its lowest two bits.
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// Adds the newest; the oldest goes.
+    /// Adds the newest outcome and drops the oldest.
     pub fn push(&mut self, outcome: RunOutcome) {
         let bits = match outcome {
             RunOutcome::Success => 1,
@@ -42,7 +44,7 @@ impl RecentOutcomes {
         self.0 = self.0 << BITS_PER_OUTCOME | bits;
     }
 
-    /// Newest first.
+    /// Outcomes, newest first.
     pub fn newest_first(self) -> impl Iterator<Item = RunOutcome> {
         (0..Self::CAPACITY).map_while(move |place| match self.0 >> (place * BITS_PER_OUTCOME) & 0b11 {
             1 => Some(RunOutcome::Success),

@@ -1,7 +1,8 @@
-//! When a job is expected to run: one expression, of one of two kinds, and the moments it names.
+//! Schedules: an expression of one of two kinds, and the times that it names.
 //!
-//! The two kinds are modules below this one. They use `tokens` and nothing else of this module. The grammar and the rules for changes of
-//! the clocks: see [schedules](crate::docs::protocol#schedules).
+//! The two kinds are modules below this one. They use `tokens` and no other part of this module.
+//! For the grammar and the rules for changes of the clocks see
+//! [schedules](crate::docs::protocol#schedules).
 
 mod cron;
 mod description;
@@ -18,29 +19,30 @@ use super::text::is_white_space;
 use super::timestamp::Timestamp;
 use super::timezone::Timezone;
 
-/// Longest expression, in Unicode code points: see [limits](crate::docs::limits).
+/// Maximum length of an expression, in Unicode code points: see [limits](crate::docs::limits).
 const MAX_CHARS: usize = 100;
 
-/// An expression must name a moment after 2000-01-01T00:00:00Z, whatever the zone of the check.
+/// Time after which an expression must name a time: 2000-01-01T00:00:00Z, whatever the zone of the
+/// check.
 const VALID_AFTER: Timestamp = Timestamp::from_secs(946_684_800);
 
-/// What an expression is read as.
+/// Kind of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScheduleKind {
     /// One line of exactly five words, as in cron(5).
     Cron,
-    /// Everything else, as in systemd.time(7), one expression a line.
+    /// Any other text, as in systemd.time(7), one expression a line.
     OnCalendar,
 }
 
-/// Why a text is no schedule.
+/// Reason for which a text is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScheduleError {
-    /// More than 100 Unicode code points.
+    /// The text has more than 100 Unicode code points.
     TooLong,
-    /// Neither kind of expression can be read from it, or it names no moment after the year 1999.
+    /// The text is not an expression of either kind, or it names no time after the year 1999.
     Invalid {
-        /// The part that is wrong and what could stand there, for a person.
+        /// Wrong part of the text and valid alternatives, for people.
         reason: String,
     },
 }
@@ -56,7 +58,7 @@ impl fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
-/// A cron or OnCalendar expression, compiled. Equal when the texts are.
+/// Compiled cron or OnCalendar expression. Equal if the texts are equal.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     text: String,
@@ -78,10 +80,11 @@ impl PartialEq for Schedule {
 impl Eq for Schedule {}
 
 impl Schedule {
-    /// Reads an expression: a single line of five words is cron and nothing else, any other text is OnCalendar.
+    /// Parses an expression. A single line of five words is cron; any other text is OnCalendar.
     ///
     /// # Errors
-    /// When the text is too long, is no expression of its kind, or names no moment after 2000-01-01T00:00:00Z.
+    /// If the text is too long, is not an expression of its kind, or names no time after
+    /// 2000-01-01T00:00:00Z.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         if text.chars().count() > MAX_CHARS {
             return Err(ScheduleError::TooLong);
@@ -94,22 +97,23 @@ impl Schedule {
         }
     }
 
-    /// The text exactly as it was given.
+    /// Text as it was given.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What it means, such as `every day at 03:30` or `Monday to Friday at 09:00`; what has no common shape is quoted.
+    /// Describes the schedule in words, such as `every day at 03:30` or `Monday to Friday at
+    /// 09:00`. An uncommon expression is quoted.
     pub fn describe(&self) -> String {
         description::describe(&self.text)
     }
 
-    /// Whether it names a zone itself, so that not only that of the check counts.
+    /// True if the expression itself names a zone, so that not only the zone of the check counts.
     pub fn has_own_zone(&self) -> bool {
         matches!(&self.rule, ScheduleRule::OnCalendar(lines) if lines.has_own_zone())
     }
 
-    /// What the text was read as.
+    /// Kind of the expression.
     pub const fn kind(&self) -> ScheduleKind {
         match self.rule {
             ScheduleRule::Cron(_) => ScheduleKind::Cron,
@@ -117,7 +121,8 @@ impl Schedule {
         }
     }
 
-    /// The first moment of [`Schedule::occurrences`]: strictly later than `next_after`, on a whole second, `None` when the schedule has ended.
+    /// First time of [`Schedule::occurrences`]: strictly later than `after`, on a whole second.
+    /// `None` if the schedule has ended.
     pub fn next_after(&self, after: Timestamp, zone: &Timezone) -> Option<Timestamp> {
         match &self.rule {
             ScheduleRule::Cron(cron) => cron.next_after(after, zone),
@@ -125,10 +130,10 @@ impl Schedule {
         }
     }
 
-    /// The moments that follow `next_after`, for a clock in `zone`.
+    /// Times later than `after`, for a clock in `zone`.
     ///
-    /// Lines of OnCalendar in different zones are ordered by what the clock in `zone` shows. In the hour that clocks repeat, their moments
-    /// may therefore go back.
+    /// OnCalendar lines in different zones are ordered by the wall time in `zone`. In the hour that
+    /// clocks repeat, the times may therefore decrease.
     pub fn occurrences<'a>(&'a self, after: Timestamp, zone: &'a Timezone) -> impl Iterator<Item = Timestamp> + use<'a> {
         match &self.rule {
             ScheduleRule::Cron(cron) => ScheduleOccurrences::Cron { cron, last: after, zone },
@@ -138,7 +143,7 @@ impl Schedule {
 }
 
 enum ScheduleOccurrences<'a> {
-    /// The next moment depends on the last one alone.
+    /// The next time depends only on the last one.
     Cron {
         cron: &'a Cron,
         last: Timestamp,
@@ -159,7 +164,7 @@ impl Iterator for ScheduleOccurrences<'_> {
 }
 
 impl ScheduleRule {
-    /// Reads a text without blanks at its ends.
+    /// Parses a text without blanks at its ends.
     fn parse(text: &str) -> Result<Self, String> {
         let fields: Vec<&str> = split_words(text).collect();
         match fields.as_slice() {
@@ -180,7 +185,7 @@ impl ScheduleRule {
     }
 }
 
-/// Whether a field is one that cron has and OnCalendar has not: `*`, a step of it, or a number.
+/// True if a field is valid in cron but not in OnCalendar: `*`, a step of it, or a number.
 fn is_cron_field(field: &str) -> bool {
     let of_all = field.strip_prefix('*').is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     of_all || field.bytes().all(|byte| byte.is_ascii_digit())

@@ -1,20 +1,20 @@
-//! The status of a check: the one that is stored, and the one that is shown.
+//! Status of a check: the stored one, and the one that is shown.
 
-/// The stored status. Grace is never stored: it follows from the time of reading.
+/// Stored status. Grace is never stored: it follows from the time of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// Never pinged, or resumed.
+    /// The check was never pinged, or was resumed.
     New,
     /// The last completion was a success and its deadline has not passed.
     Up,
     /// The last completion was a failure, or a deadline has passed.
     Down,
-    /// Not monitored.
+    /// The check is not monitored.
     Paused,
 }
 
 impl Status {
-    /// Its word, one of those of the API.
+    /// Word for the status in the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::New => VisibleStatus::New,
@@ -26,7 +26,7 @@ impl Status {
     }
 }
 
-/// The status that is shown: see [protocol](crate::docs::protocol).
+/// Status that is shown: see [protocol](crate::docs::protocol).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the five words of the API")]
 pub enum VisibleStatus {
@@ -38,7 +38,7 @@ pub enum VisibleStatus {
 }
 
 impl VisibleStatus {
-    /// The word of the API.
+    /// Word for the status in the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::New => "new",

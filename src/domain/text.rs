@@ -1,14 +1,16 @@
-//! Texts of a check, each a type whose `parse` refuses what is over its limit: see [limits](crate::docs::limits).
+//! Text fields of a check. `parse` of each type rejects texts over its limit: see
+//! [limits](crate::docs::limits).
 //!
-//! What is stored may be over the limits of today: tags and descriptions had none once, and an import keeps what the other server took. So
-//! it is read by `from_stored`, which refuses nothing.
+//! Stored texts may be over the present limits: tags and descriptions once had none, and an import
+//! keeps the texts that the other server accepted. Stored texts are read by `from_stored`, which
+//! rejects nothing.
 
-/// Why a text was refused.
+/// Reason for which a text was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextError {
-    /// More characters (code points) than the field takes.
+    /// The text has more characters (code points) than the field allows.
     TooLong,
-    /// A character that the field does not take.
+    /// The text has a character that the field does not allow.
     InvalidCharacter,
 }
 
@@ -19,7 +21,7 @@ macro_rules! text {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// The text as it was given.
+            /// Text as it was given.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -28,82 +30,84 @@ macro_rules! text {
 }
 
 text! {
-    /// A check's name: at most 100 characters.
+    /// Name of a check: at most 100 characters.
     Name;
-    /// A check's slug: at most 100 of a-z, 0-9, hyphen, underscore; empty when unset.
+    /// Slug of a check: at most 100 of a-z, 0-9, hyphen, underscore; empty if unset.
     Slug;
-    /// A check's tags: one text, kept as sent, of words between spaces.
+    /// Tags of a check: one text, stored as sent, of words between spaces.
     Tags;
-    /// A check's description.
+    /// Description of a check.
     Description;
-    /// A comma-separated keyword list, kept as sent: at most 200 characters.
+    /// Comma-separated list of keywords, stored as sent: at most 200 characters.
     Keywords;
 }
 
 fn check_length(text: &str, limit: usize) -> Result<(), TextError> {
-    // Code points, not bytes; no text of fewer bytes has more of them.
+    // Limits count code points. A text has at least as many bytes.
     if text.len() > limit && text.chars().count() > limit { Err(TextError::TooLong) } else { Ok(()) }
 }
 
 impl Name {
-    /// Characters that it may have.
+    /// Maximum number of characters.
     pub const MAX_CHARS: usize = 100;
 
-    /// Refuses more than 100 characters.
+    /// Rejects more than 100 characters.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         check_length(text, Self::MAX_CHARS)?;
         Ok(Self(text.into()))
     }
 
-    /// Takes a stored name, which may be over the limit of today.
+    /// Reads a stored name, which may be over the present limit.
     pub fn from_stored(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// True if it is within the limit.
+    /// True if the name is within the limit.
     pub fn is_within_limit(&self) -> bool {
         check_length(&self.0, Self::MAX_CHARS).is_ok()
     }
 }
 
 impl Slug {
-    /// Characters that it may have.
+    /// Maximum number of characters.
     pub const MAX_CHARS: usize = 100;
 
-    /// Refuses more than 100 characters and anything but a-z, 0-9, hyphen and underscore.
+    /// Rejects more than 100 characters and characters other than a-z, 0-9, hyphen and underscore.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         check_length(text, Self::MAX_CHARS)?;
         let slug = Self(text.into());
         if slug.has_allowed_characters() { Ok(slug) } else { Err(TextError::InvalidCharacter) }
     }
 
-    /// True if it has only characters that a ping URL may have: a-z, 0-9, hyphen and underscore.
+    /// True if it has only characters that a ping URL allows: a-z, 0-9, hyphen and underscore.
     fn has_allowed_characters(&self) -> bool {
         self.0.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_')
     }
 
-    /// True if a ping URL can name the check by it. One that was imported may be longer than [`parse`](Self::parse) takes.
+    /// True if a ping URL can name the check by this slug. An imported slug may be longer than
+    /// [`parse`](Self::parse) accepts.
     pub fn is_pingable(&self) -> bool {
         !self.is_empty() && self.has_allowed_characters()
     }
 
-    /// Takes a stored slug, which may be over the limit of today or have capital letters.
+    /// Reads a stored slug, which may be over the present limit or have capital letters.
     pub fn from_stored(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// True if [`parse`](Self::parse) takes it.
+    /// True if [`parse`](Self::parse) accepts the slug.
     pub fn is_within_limit(&self) -> bool {
         Self::parse(&self.0).is_ok()
     }
 
-    /// Whether the check has no slug.
+    /// True if the check has no slug.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The slug that versions 1 and 2 of the API derive from a name: accents dropped, lower case, everything but letters, digits,
-    /// underscore, hyphen and white space dropped, runs of white space and hyphens made one hyphen, hyphens and underscores trimmed.
+    /// Derives a slug from a name, as versions 1 and 2 of the API do: accents dropped; lower case;
+    /// everything but letters, digits, underscore, hyphen and white space dropped; runs of white
+    /// space and hyphens replaced by one hyphen; hyphens and underscores trimmed.
     pub fn from_name(name: &Name) -> Self {
         use unicode_normalization::UnicodeNormalization as _;
         let mut slug = String::with_capacity(name.0.len());
@@ -120,100 +124,102 @@ impl Slug {
     }
 }
 
-/// White space: Unicode's, and the separators U+001C to U+001F, which Healthchecks counts among it too.
+/// True for white space: that of Unicode, and the separators U+001C to U+001F, which Healthchecks
+/// counts too.
 pub(super) fn is_white_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
 impl Tags {
-    /// Characters that they may have together.
+    /// Maximum number of characters of all tags together.
     pub const MAX_CHARS: usize = 500;
-    /// Tags that there may be.
+    /// Maximum number of tags.
     pub const MAX_TAGS: usize = 64;
 
-    /// Refuses more than 500 characters and more than 64 tags.
+    /// Rejects more than 500 characters and more than 64 tags.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         let tags = Self(text.into());
         if tags.is_within_limit() { Ok(tags) } else { Err(TextError::TooLong) }
     }
 
-    /// Takes what is stored, which may be over the limits of today.
+    /// Reads stored tags, which may be over the present limits.
     pub fn from_stored(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// Whether they are within the limits.
+    /// True if the tags are within the limits.
     pub fn is_within_limit(&self) -> bool {
         check_length(&self.0, Self::MAX_CHARS).is_ok() && self.iter().count() <= Self::MAX_TAGS
     }
 
-    /// The tags in their order: the parts between spaces, white space at their ends dropped, empty ones left out.
+    /// Tags in their order: the parts between spaces, with white space at their ends dropped, and
+    /// empty ones left out.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.split(' ').map(|part| part.trim_matches(is_white_space)).filter(|tag| !tag.is_empty())
     }
 
-    /// Whether `tag` is one of the tags (exact, case-sensitive). The empty text never is.
+    /// True if `tag` is one of the tags (exact, case-sensitive). Always false for the empty text.
     pub fn contains(&self, tag: &str) -> bool {
         self.iter().any(|own| own == tag)
     }
 }
 
 impl Description {
-    /// Characters that it may have.
+    /// Maximum number of characters.
     pub const MAX_CHARS: usize = 16_384;
 
-    /// Refuses more than 16,384 characters.
+    /// Rejects more than 16,384 characters.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         check_length(text, Self::MAX_CHARS)?;
         Ok(Self(text.into()))
     }
 
-    /// Takes what is stored, which may be over the limit of today.
+    /// Reads a stored description, which may be over the present limit.
     pub fn from_stored(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// Whether it is within the limit.
+    /// True if the description is within the limit.
     pub fn is_within_limit(&self) -> bool {
         check_length(&self.0, Self::MAX_CHARS).is_ok()
     }
 }
 
 impl Keywords {
-    /// Characters that it may have.
+    /// Maximum number of characters.
     pub const MAX_CHARS: usize = 200;
 
-    /// Refuses more than 200 characters.
+    /// Rejects more than 200 characters.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         check_length(text, Self::MAX_CHARS)?;
         Ok(Self(text.into()))
     }
 
-    /// Takes a stored list, which may be over the limit of today.
+    /// Reads a stored list, which may be over the present limit.
     pub fn from_stored(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// True if it is within the limit.
+    /// True if the list is within the limit.
     pub fn is_within_limit(&self) -> bool {
         check_length(&self.0, Self::MAX_CHARS).is_ok()
     }
 
-    /// Whether the list has no text at all.
+    /// True if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// How often in a row a check has to fail until that is told: 1 to 100.
+/// Number of failures in a row before channels are notified: 1 to 100.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FailureThreshold(u8);
 
 impl FailureThreshold {
-    /// The first failure is told.
+    /// Threshold that notifies at the first failure.
     pub const ONE: Self = Self(1);
 
-    /// Refuses numbers outside 1 to 100.
+    /// Rejects numbers outside 1 to 100.
     pub fn parse(number: u64) -> Result<Self, &'static str> {
         match u8::try_from(number) {
             Ok(number @ 1..=100) => Ok(Self(number)),
@@ -221,36 +227,37 @@ impl FailureThreshold {
         }
     }
 
-    /// The number.
+    /// Number of failures.
     pub fn get(self) -> u8 {
         self.0
     }
 }
 
-/// A number of whole seconds between 60 and 31,536,000 (365 days): a period or a grace time: see [limits](crate::docs::limits).
+/// Whole seconds between 60 and 31,536,000 (365 days), for a period or a grace time: see
+/// [limits](crate::docs::limits).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Seconds(u32);
 
-/// Why a number of seconds was refused.
+/// Reason for which a number of seconds was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecondsError {
-    /// Under 60.
+    /// The number is below 60.
     TooSmall,
-    /// Over 31,536,000.
+    /// The number is above 31,536,000.
     TooLarge,
 }
 
 impl Seconds {
-    /// The least there may be.
+    /// Minimum.
     pub const MIN: i64 = 60;
-    /// The most there may be: 365 days.
+    /// Maximum: 365 days.
     pub const MAX: i64 = 31_536_000;
-    /// One day: the period of a check that names none.
+    /// One day: the default period of a check.
     pub const DAY: Self = Self(86_400);
-    /// One hour: the grace time of a check that names none.
+    /// One hour: the default grace time of a check.
     pub const HOUR: Self = Self(3_600);
 
-    /// Refuses numbers outside 60 to 31,536,000.
+    /// Rejects numbers outside 60 to 31,536,000.
     pub fn parse(number: i64) -> Result<Self, SecondsError> {
         match number {
             ..Self::MIN => Err(SecondsError::TooSmall),
@@ -260,12 +267,12 @@ impl Seconds {
         }
     }
 
-    /// The nearest number that is in range.
+    /// Returns the nearest number in range.
     pub fn clamped(number: i64) -> Self {
         Self(number.clamp(Self::MIN, Self::MAX) as u32)
     }
 
-    /// The number of seconds.
+    /// Number of seconds.
     pub const fn get(self) -> i64 {
         self.0 as i64
     }

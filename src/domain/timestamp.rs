@@ -1,27 +1,29 @@
-//! A point in time as every room knows it, so that none of them asks what unit or zone a number is in.
+//! Points in time, with one unit and one zone for the whole crate.
 
 use std::fmt::Write as _;
 
 /// Microseconds in a second.
 pub const MICROS_PER_SEC: i64 = 1_000_000;
 
-/// A clock that is set back by less than this (microseconds) does not show in times: the last one holds until it has caught up. A larger
-/// step counts at once. See [promises](crate::docs::promises).
+/// Step of the clock, in microseconds, from which times follow it. If the clock is set back by
+/// less, the last time is used until the clock has caught up. A larger step takes effect at once.
+/// See [promises](crate::docs::promises).
 pub const CLOCK_JUMP_MICROS: i64 = 5 * MICROS_PER_SEC;
 
-/// A moment in UTC: microseconds since 1970-01-01T00:00:00Z.
+/// Time in UTC: microseconds since 1970-01-01T00:00:00Z.
 ///
-/// Arithmetic saturates; what lies outside years -9999 to 9999 cannot be written as a date and is clamped there.
+/// Arithmetic saturates. A time outside years -9999 to 9999 cannot be written as a date and is
+/// clamped to them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The moment so many microseconds after 1970-01-01T00:00:00Z.
+    /// Creates a time from microseconds since 1970-01-01T00:00:00Z.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// The moment so many whole seconds after 1970-01-01T00:00:00Z.
+    /// Creates a time from whole seconds since 1970-01-01T00:00:00Z.
     pub const fn from_secs(secs: i64) -> Self {
         Self(secs.saturating_mul(MICROS_PER_SEC))
     }
@@ -31,44 +33,44 @@ impl Timestamp {
         self.0
     }
 
-    /// Whole seconds since 1970-01-01T00:00:00Z, fractions cut off towards the past.
+    /// Whole seconds since 1970-01-01T00:00:00Z, rounded towards the past.
     pub const fn secs(self) -> i64 {
         self.0.div_euclid(MICROS_PER_SEC)
     }
 
-    /// The moment so many seconds later.
+    /// Adds seconds.
     pub const fn plus_secs(self, secs: i64) -> Self {
         self.plus_micros(secs.saturating_mul(MICROS_PER_SEC))
     }
 
-    /// The moment so many microseconds later.
+    /// Adds microseconds.
     pub const fn plus_micros(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))
     }
 
-    /// Microseconds from `earlier` to here; negative when `earlier` is later.
+    /// Microseconds since `earlier`; negative if `earlier` is later.
     pub const fn micros_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Whether it lies so far after `now` that it comes from a clock that stood ahead.
+    /// True if the time is so far after `now` that it comes from a clock that was ahead.
     pub const fn is_ahead_of(self, now: Self) -> bool {
         self.micros_since(now) >= CLOCK_JUMP_MICROS
     }
 
-    /// This time for what comes after something that happened at `last`: never a little earlier than that.
+    /// Returns `last` if this time is slightly earlier, so that times do not decrease.
     pub fn not_before(self, last: Self) -> Self {
         if last.is_ahead_of(self) { self } else { self.max(last) }
     }
 
-    /// When the month that lies so many months back began, in UTC.
+    /// Start of the month that lies this many months back, in UTC.
     pub fn start_of_month(self, months_back: i64) -> Self {
         let (year, month, _) = civil_from_days(self.secs().div_euclid(86_400));
         let months = year * 12 + month - 1 - months_back;
         Self::from_secs(days_from_civil(months.div_euclid(12), months.rem_euclid(12) + 1, 1) * 86_400)
     }
 
-    /// Writes `2026-11-20T10:14:43+00:00`, fractions cut off (times in the API carry their offset).
+    /// Writes `2026-11-20T10:14:43+00:00`, without fractions (times in the API carry their offset).
     pub fn write_rfc3339_secs(self, out: &mut String) {
         self.write_rfc3339(out, false);
     }
@@ -94,15 +96,17 @@ impl Timestamp {
     }
 }
 
-/// The digits of a number from 0 to 99.
+/// Digits of a number from 0 to 99.
 fn two_digits(number: i64) -> [u8; 2] {
     let number = number.clamp(0, 99) as u8;
     [b'0' + number / 10, b'0' + number % 10]
 }
 
-/// Year (0 to 9999, clamped), month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
+/// Converts a day counted from 1970-01-01 to year (0 to 9999, clamped), month and day in the
+/// proleptic Gregorian calendar.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    // Days from 0000-03-01, so that the leap day ends a year; an era is 400 years of 146,097 days.
+    // Counted from 0000-03-01, so that the leap day ends a year. An era is 400 years of 146,097
+    // days.
     let days = days.clamp(-719_528, 2_932_896) + 719_468;
     let era = days.div_euclid(146_097);
     let of_era = days.rem_euclid(146_097);
@@ -114,7 +118,8 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// Days from 1970-01-01 to a date of the proleptic Gregorian calendar; the inverse of [`civil_from_days`].
+/// Days from 1970-01-01 to a date of the proleptic Gregorian calendar; the inverse of
+/// [`civil_from_days`].
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let of_era = year.rem_euclid(400);

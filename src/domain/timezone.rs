@@ -1,4 +1,5 @@
-//! Time zones of checks, so that every clock rule is asked of one database that is part of the program and the same on every host.
+//! Time zones of checks. All rules come from one database that is part of the program, so they are
+//! the same on every host.
 
 mod names;
 pub(crate) mod wall_time;
@@ -8,10 +9,10 @@ use std::sync::LazyLock;
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
-/// The bundled database. The system's files are never read: they differ from host to host.
+/// Bundled database. The system's files are never read: they differ from host to host.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// The names that are stored and shown, in their order.
+/// Names that are stored and shown, sorted.
 static NAMES: LazyLock<Vec<Box<str>>> = LazyLock::new(|| {
     let is_kept = |name: &str| Timezone::parse(name).is_ok_and(|zone| zone.name() == name);
     let kept = DATABASE.available().filter(|name| is_kept(name.as_str()));
@@ -20,11 +21,12 @@ static NAMES: LazyLock<Vec<Box<str>>> = LazyLock::new(|| {
     names
 });
 
-/// A time zone under its name in the IANA database, as it is stored and shown. Cloning copies a pointer.
+/// Time zone with its name in the IANA database, as it is stored and shown. Cloning copies a
+/// pointer.
 #[derive(Clone, Debug)]
 pub struct Timezone(TimeZone);
 
-/// The text names no time zone that a check may have.
+/// Error for a text that is not a time zone that a check may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownTimezone;
 
@@ -37,23 +39,25 @@ impl fmt::Display for UnknownTimezone {
 impl std::error::Error for UnknownTimezone {}
 
 impl Timezone {
-    /// Reads the name of a zone in its exact spelling; an old name gives the zone that replaced it.
+    /// Parses the name of a zone in its exact spelling. An old name gives the zone that replaced
+    /// it.
     ///
     /// # Errors
-    /// When the name, case included, is none of the 483 accepted and 113 replaced ones.
+    /// If the name, case included, is not one of the 483 accepted and 113 replaced names.
     pub fn parse(name: &str) -> Result<Self, UnknownTimezone> {
         let replaced = names::REPLACED_NAMES.binary_search_by_key(&name, |(old, _)| old).ok().and_then(|at| names::REPLACED_NAMES.get(at));
         let name = replaced.map_or(name, |(_, new)| new);
         Self::from_database(name).filter(|_| !names::REJECTED_NAMES.contains(&name)).ok_or(UnknownTimezone)
     }
 
-    /// Any zone of the database in its exact spelling, old names under themselves: what an OnCalendar expression may end in.
+    /// Returns any zone of the database by its exact spelling; old names stay. Used for the zone at
+    /// the end of an OnCalendar expression.
     pub(super) fn from_database(name: &str) -> Option<Self> {
         // jiff ignores case and has a name of its own for an unknown zone.
         DATABASE.get(name).ok().filter(|zone| zone.iana_name() == Some(name) && !zone.is_unknown()).map(Self)
     }
 
-    /// The names that a check may have, in their order.
+    /// Names that a check may have, sorted.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|name| &**name)
     }
@@ -63,13 +67,13 @@ impl Timezone {
         Self(TimeZone::UTC)
     }
 
-    /// The name as it is stored and shown, such as `Europe/Riga`.
+    /// Name as it is stored and shown, such as `Europe/Riga`.
     pub fn name(&self) -> &str {
-        // Every zone here came out of the database by its name.
+        // Every zone here came from the database by its name.
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// The rules of the zone.
+    /// Rules of the zone.
     pub const fn rules(&self) -> &TimeZone {
         &self.0
     }

@@ -1,37 +1,40 @@
-//! Whether the pings of a check fit its schedule in another time zone: the usual reason why a job that runs seems late.
+//! Detects that the pings of a check fit its schedule in another time zone: the usual reason why a
+//! job that runs seems late.
 
 use super::formatting::format_duration;
 use super::schedule::Schedule;
 use super::timestamp::{MICROS_PER_SEC, Timestamp};
 use super::timezone::Timezone;
 
-/// Fewer runs say nothing.
+/// Minimum number of runs; fewer prove nothing.
 pub const MIN_RUNS: usize = 4;
-/// More runs say nothing new.
+/// Maximum number of runs; more add nothing.
 pub const MAX_RUNS: usize = 50;
-/// Zones that are tried.
+/// Maximum number of zones that are tried.
 const MAX_ZONES: usize = 16;
-/// Moments of a schedule that are looked at for one zone. Who is expected more often than that between the runs is never far from one.
+/// Maximum number of scheduled times that are examined for one zone. With more of them between the
+/// runs, no run is far from one.
 const MAX_OCCURRENCES: usize = 2_000;
-/// Runs are off if half of them are at least that far from the nearest moment of the schedule: microseconds.
+/// Minimum distance of half of the runs from the nearest scheduled time to count as a mismatch, in
+/// microseconds.
 const MISMATCH_MICROS: i64 = 25 * 60 * MICROS_PER_SEC;
-/// They fit if half of them are at most that far: microseconds.
+/// Maximum distance of half of the runs to count as a match, in microseconds.
 const MATCH_MICROS: i64 = 10 * 60 * MICROS_PER_SEC;
-/// A moment of the schedule is looked for from that much before the first run until that much after the last: seconds. No two clocks are
-/// further apart.
+/// Seconds before the first run and after the last in which scheduled times are searched. No two
+/// clocks are further apart.
 const SEARCH_MARGIN_SECS: i64 = 27 * 3600;
 
-/// What is wrong with the zone of a check.
+/// Finding about the zone of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TimezoneMismatch {
-    /// The zone in which the runs fit.
+    /// Zone in which the runs fit.
     pub zone: Timezone,
-    /// How much later than the schedule the runs come, in microseconds; negative: earlier.
+    /// Delay of the runs after the schedule, in microseconds; negative if they come earlier.
     pub offset_micros: i64,
 }
 
 impl TimezoneMismatch {
-    /// What is seen and what would explain it, in two sentences.
+    /// Describes the finding and a possible cause in two sentences.
     pub fn describe(&self) -> String {
         let quarter = 15 * 60 * MICROS_PER_SEC;
         let about = format_duration((self.offset_micros.saturating_abs() + quarter / 2) / quarter * quarter);
@@ -41,9 +44,9 @@ impl TimezoneMismatch {
     }
 }
 
-/// The zone of `candidates` in which the runs fit the schedule, if they are off in the check's own. `runs` are the moments at which the last
-/// runs began, or ended where nothing else is known, at most [`MAX_RUNS`]; their order does not matter. Of zones that fit equally the
-/// first is named.
+/// Returns the zone of `candidates` in which the runs fit the schedule, if they do not fit in the
+/// check's own. `runs` are the times at which the last runs began, or ended if only that is known,
+/// at most [`MAX_RUNS`], in any order. Of zones that fit equally the first is returned.
 pub fn find_matching_timezone(
     schedule: &Schedule,
     own: &Timezone,
@@ -60,8 +63,8 @@ pub fn find_matching_timezone(
     fits.min_by_key(|(fit, _)| *fit).map(|(_, zone)| TimezoneMismatch { zone: zone.clone(), offset_micros: off })
 }
 
-/// The distance from the nearest moment of the schedule that half of the runs do not exceed, with its sign: negative for runs that come
-/// before it. `None`: the schedule names too many moments between the runs, or none.
+/// Median distance of the runs from the nearest scheduled time, with its sign: negative for runs
+/// that come before it. `None` if the schedule names too many times between the runs, or none.
 fn median_offset(schedule: &Schedule, zone: &Timezone, runs: &[Timestamp]) -> Option<i64> {
     let (first, last) = (runs.iter().min()?.plus_secs(-SEARCH_MARGIN_SECS), runs.iter().max()?.plus_secs(SEARCH_MARGIN_SECS));
     let mut moments: Vec<_> = schedule.occurrences(first, zone).take_while(|at| *at <= last).take(MAX_OCCURRENCES).collect();
@@ -92,7 +95,7 @@ mod tests {
         Timezone::parse(name).unwrap()
     }
 
-    /// The first moments of a schedule for a clock in a zone, so many seconds later.
+    /// First times of a schedule for a clock in a zone, each this many seconds late.
     fn runs(schedule: &str, clock: &str, late: i64, count: usize) -> Vec<Timestamp> {
         let (schedule, clock) = (Schedule::parse(schedule).unwrap(), zone(clock));
         let series = schedule.occurrences(moment("2026-11-01T00:00:00Z"), &clock);
@@ -113,16 +116,16 @@ mod tests {
             ("30 3 * * *", "UTC", "Europe/Riga", 20, 10, fits("2 hours before", "Europe/Riga")),
             ("30 3 * * *", "UTC", "Asia/Kolkata", 0, 4, fits("5 h 30 min before", "Asia/Kolkata")),
             ("Mon *-*-* 10:00", "UTC", "America/New_York", 60, 15, fits("5 hours after", "America/New_York")),
-            // Too few.
+            // Too few runs.
             ("30 3 * * *", "Europe/Riga", "UTC", 20, 3, None),
-            // They fit as they are, or nowhere.
+            // The runs fit as they are, or in no zone.
             ("30 3 * * *", "Europe/Riga", "Europe/Riga", 20, 10, None),
             ("30 3 * * *", "Europe/Riga", "UTC", 45 * 60, 10, None),
             ("30 3 * * *", "Europe/Riga", "Asia/Tokyo", 0, 10, None),
-            // Nobody is far from what comes every hour or more often.
+            // With a run every hour or more often, no run is far from the schedule.
             ("0 * * * *", "Europe/Riga", "UTC", 0, 20, None),
             ("* * * * *", "Europe/Riga", "UTC", 0, 50, None),
-            // The zone of the check means nothing to this one.
+            // The zone of the check does not affect this schedule.
             ("*-*-* 03:30 Europe/Riga", "Europe/Riga", "UTC", 7_200, 10, None),
         ] {
             assert_eq!(found(schedule, own, &runs(schedule, clock, late, count)), words, "{schedule} {own} {clock} {late}");
@@ -138,7 +141,7 @@ mod tests {
     }
 
     proptest! {
-        /// A job that runs within ten minutes of its schedule is never suspected.
+        /// A job that runs within ten minutes of its schedule is never reported.
         #[test]
         fn who_is_punctual_is_not_suspected(
             hour in 0..24, minute in 0..60, own in 0_usize..4, late in prop::collection::vec(-600_i64..=600, 4..50)

@@ -1,4 +1,4 @@
-//! How a check has fared by day and by month, counted from its flips, for a clock in any zone.
+//! Uptime of a check by day and by month, computed from its flips, for a clock in any zone.
 
 use jiff::civil;
 
@@ -8,47 +8,48 @@ use super::timestamp::Timestamp;
 use super::timezone::Timezone;
 use super::timezone::wall_time::WallTime;
 
-/// Flips that a history is made of: see [limits](crate::docs::limits).
+/// Maximum number of flips for a history: see [limits](crate::docs::limits).
 pub const MAX_FLIPS: usize = 5000;
 
-/// Months that a history goes back beside that of now, as flips are kept.
+/// Number of months in a history besides the current one; flips are kept as long.
 const MONTHS_BACK: u32 = 2;
 
-/// A day or a month of the history.
+/// Day or month of the history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UptimePeriod {
-    /// When it begins.
+    /// Start of the period.
     pub start: Timestamp,
-    /// When it ends; for the span of now that is now.
+    /// End of the period; for the current one, the present time.
     pub end: Timestamp,
-    /// Microseconds in which the check was up or down. While it is new or paused nothing is expected of it, so nothing is known.
+    /// Microseconds in which the check was up or down. While a check is new or paused no ping is
+    /// expected, so nothing is known.
     pub monitored: i64,
     /// Microseconds of these in which it was down.
     pub down: i64,
-    /// Downtimes that touch it.
+    /// Number of downtimes that overlap the period.
     pub downtimes: usize,
 }
 
-/// The months and days of a history, oldest first, as far back as flips are kept.
+/// Months and days of a history, oldest first, as far back as flips are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UptimeHistory {
-    /// Each day.
+    /// All days.
     pub days: Vec<UptimePeriod>,
-    /// Each month.
+    /// All months.
     pub months: Vec<UptimePeriod>,
-    /// What lies before this moment is not counted, since too many flips are younger.
+    /// Time before which nothing is counted, since there are too many newer flips.
     pub incomplete_before: Option<Timestamp>,
 }
 
 impl UptimePeriod {
-    /// The part of the time in which it was watched that it was not down, in thousandths cut off towards 0, so that only what was never
-    /// down has 1,000. `None`: it was not watched.
+    /// Uptime as a share of the monitored time, in thousandths, rounded down so that only a period
+    /// without downtime has 1,000. `None` if the check was not monitored.
     pub fn uptime_permille(&self) -> Option<i64> {
         let up = i128::from(self.monitored - self.down) * 1000;
         up.checked_div(i128::from(self.monitored)).and_then(|permille| i64::try_from(permille).ok())
     }
 
-    /// The same in words: `99.1 %`.
+    /// Uptime in words: `99.1 %`.
     pub fn format_uptime(&self) -> Option<String> {
         self.uptime_permille().map(|permille| match permille {
             1000 => "100 %".into(),
@@ -75,15 +76,16 @@ impl UptimePeriod {
     }
 }
 
-/// A time in which the status stayed the same.
+/// Period in which the status stayed the same.
 struct StatusInterval {
     from: Timestamp,
     until: Timestamp,
     status: Status,
 }
 
-/// The history of a check since the first of the month before last, as a clock in `zone` counts days. `flips` are all since then or the
-/// newest [`MAX_FLIPS`], in the order in which they were logged, newest first. `status` is the stored one of `now`.
+/// Computes the history of a check since the first of the month before last, by days of a clock in
+/// `zone`. `flips` are all since then or the newest [`MAX_FLIPS`], in the order in which they were
+/// logged, newest first. `status` is the stored one at `now`.
 pub fn uptime_history(flips: &[Flip], status: Status, now: Timestamp, zone: &Timezone) -> UptimeHistory {
     let (days, months) = period_starts(now, zone).unwrap_or_default();
     let Some(start) = months.first().copied() else {
@@ -98,18 +100,18 @@ pub fn uptime_history(flips: &[Flip], status: Status, now: Timestamp, zone: &Tim
     UptimeHistory { days: spans(&days), months: spans(&months), incomplete_before: cut }
 }
 
-/// The stays between flips from `start` to `now`, oldest first.
+/// Intervals between flips from `start` to `now`, oldest first.
 fn status_intervals(flips: &[Flip], status: Status, start: Timestamp, now: Timestamp) -> Vec<StatusInterval> {
     let (mut status, mut until) = (status, now);
     let mut stays = Vec::with_capacity(flips.len() + 1);
     for flip in flips {
-        // Times go back where the clock was set: what was logged later counts.
+        // Times decrease where the clock was set back: the flip that was logged later counts.
         let from = flip.at.min(until).max(start);
         stays.push(StatusInterval { from, until, status });
         (status, until) = (flip.from, from);
     }
     if flips.len() < MAX_FLIPS {
-        // No flip since the start is missing, so this is what it had been.
+        // No flip since the start is missing, so the check had this status.
         stays.push(StatusInterval { from: start, until, status });
     }
     stays.retain(|stay| stay.from < stay.until);
@@ -117,7 +119,7 @@ fn status_intervals(flips: &[Flip], status: Status, start: Timestamp, now: Times
     stays
 }
 
-/// When the days and the months began that lie between the first of the month before last and `now`.
+/// Starts of the days and months between the first of the month before last and `now`.
 fn period_starts(now: Timestamp, zone: &Timezone) -> Option<(Vec<Timestamp>, Vec<Timestamp>)> {
     let today = zone.wall_time_at(now)?.to_civil()?.date();
     let mut months = vec![today.first_of_month()];
@@ -127,7 +129,8 @@ fn period_starts(now: Timestamp, zone: &Timezone) -> Option<(Vec<Timestamp>, Vec
     }
     let start = |date: civil::Date| zone.start_of_day(WallTime::from_civil(date.at(0, 0, 0, 0))?);
     let days = months.last()?.series(jiff::Span::new().days(1)).take_while(|date| *date <= today);
-    // A day that clocks were put forward over as a whole begins with the next one; one may not have begun by the second midnight of today.
+    // A day that the clocks skip completely begins with the next one. Today may not have begun by
+    // its second midnight.
     let ascending = |starts: Vec<Timestamp>| {
         let mut starts: Vec<_> = starts.into_iter().filter(|start| *start <= now).collect();
         starts.dedup();
@@ -223,7 +226,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a look at each minute counts, whatever the clock did.
+        /// Compares with samples, for any change of the clock.
         #[test]
         fn counts_agree_with_a_look_at_each_quarter_of_an_hour(
             zone in prop::sample::select(vec!["UTC", "Europe/Riga", "America/Havana", "Africa/Cairo", "America/Asuncion", "Asia/Beirut",
@@ -234,7 +237,7 @@ mod tests {
             let zone = Timezone::parse(zone).unwrap();
             let now = Timestamp::from_secs(now * 900);
             let all = [Status::New, Status::Up, Status::Down, Status::Paused];
-            // Newest first; times may go back.
+            // Newest first; times may decrease.
             let mut flips: Vec<Flip> = Vec::new();
             for (back, status) in times {
                 let to = flips.last().map_or(Status::Up, |newer| newer.from);
@@ -246,7 +249,8 @@ mod tests {
                 prop_assert!(spans.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].start < pair[0].end));
                 prop_assert_eq!(spans.last().unwrap().end, now);
             }
-            // The status at a moment: that of the newest flip that is not younger, times that went back counted from what was logged later.
+            // Status at a time: that of the newest flip that is not later. Where times decrease,
+            // flips logged later take precedence.
             let status_at = |at: Timestamp| {
                 let (mut status, mut until) = (Status::Up, now);
                 for flip in &flips {

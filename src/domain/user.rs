@@ -1,4 +1,4 @@
-//! People who use the dashboard: what they are called, what they may do, how they prove who they are.
+//! Users of the dashboard: names, permissions and authentication.
 
 pub mod lookalike;
 pub mod one_time_link;
@@ -14,49 +14,51 @@ use super::timestamp::Timestamp;
 pub use preferences::{Theme, UserPreferences};
 pub use second_factor::SecondFactor;
 
-/// Characters of a name: see [limits](crate::docs::limits).
+/// Maximum number of characters of a name: see [limits](crate::docs::limits).
 const MAX_NAME_CHARS: usize = 100;
 
-/// Somebody who may sign in.
+/// User of the dashboard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
-    /// Its number.
+    /// Number of the user.
     pub id: UserId,
-    /// Its UUID, which stands in addresses of pages.
+    /// UUID of the user, for URLs of pages.
     pub uuid: Uuid,
-    /// What it is called.
+    /// Name of the user.
     pub name: UserName,
-    /// What its password is checked against; `None`: nobody can sign in with a password yet.
+    /// Hash of the password; `None` if the user cannot sign in with a password yet.
     pub password: Option<PasswordHash>,
-    /// What it shows beside its password, if it wants to be asked for it.
+    /// Second factor, if the user has turned it on.
     pub second_factor: Option<SecondFactor>,
-    /// What it may do.
+    /// Permissions of the user.
     pub grant: Grant,
-    /// How pages look to it.
+    /// Display preferences.
     pub preferences: UserPreferences,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// It may not sign in.
+    /// True if the user may not sign in.
     pub disabled: bool,
-    /// Last change of its password or second factor, or end of its sessions. Browsers in which it signed in before then are not recognised.
+    /// Time of the last change of the password or second factor, or of the last end of all
+    /// sessions. Browsers that signed in before are not recognised.
     pub browsers_trusted_since: Timestamp,
 }
 
 impl User {
-    /// Has no browser recognised in which the user has signed in so far.
+    /// Forgets all browsers in which the user has signed in so far.
     pub fn forget_browsers(&mut self, now: Timestamp) {
-        // Later than before, also where the clock was set back.
+        // Later than before, even if the clock was set back.
         self.browsers_trusted_since = now.max(self.browsers_trusted_since.plus_micros(1));
     }
 }
 
-/// A user's name: 1 to 100 characters without control characters, and no white space at its ends.
+/// Name of a user: 1 to 100 characters without control characters, and without white space at its
+/// ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserName(Box<str>);
 
 impl UserName {
-    /// Takes away white space at the ends, and refuses empty names, more than 100 characters and control characters; the message says
-    /// which.
+    /// Trims white space, and rejects empty names, more than 100 characters and control characters.
+    /// The message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         match text.trim() {
             "" => Err("a user's name cannot be empty"),
@@ -66,12 +68,13 @@ impl UserName {
         }
     }
 
-    /// The name as it was given.
+    /// Name as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What names are compared by: two that differ in case only, or in how Unicode spells them, are one.
+    /// Form of the name for comparison. Names that differ only in case or in their Unicode spelling
+    /// are equal.
     pub fn case_folded(&self) -> Box<str> {
         fold_case(&self.0)
     }
@@ -82,16 +85,17 @@ fn fold_case(text: &str) -> Box<str> {
     lower.nfkc().collect::<String>().into()
 }
 
-/// A password that may be chosen: at least 10 characters, at most 200 bytes, and not the name of its user.
+/// New password: at least 10 characters, at most 200 bytes, and not the name of its user.
 pub struct Password(Box<str>);
 
 impl Password {
-    /// The fewest characters.
+    /// Minimum number of characters.
     pub const MIN_CHARS: usize = 10;
-    /// The most bytes: what is hashed has to be bounded.
+    /// Maximum number of bytes, to bound the time of hashing.
     pub const MAX_BYTES: usize = 200;
 
-    /// Refuses what is too short, too long or the name of its user; the message says which.
+    /// Rejects a password that is too short, too long or the name of its user. The message says
+    /// which.
     pub fn parse(text: &str, name: &UserName) -> Result<Self, &'static str> {
         match text {
             _ if text.chars().count() < Self::MIN_CHARS => Err("a password has at least 10 characters"),
@@ -101,23 +105,23 @@ impl Password {
         }
     }
 
-    /// The password itself.
+    /// Bytes of the password.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
 }
 
-/// What a password is checked against: a PHC string with its algorithm, parameters and salt.
+/// Hash of a password: a PHC string with its algorithm, parameters and salt.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(Box<str>);
 
 impl PasswordHash {
-    /// The hash of this PHC string. Whoever checks a password against something else finds that it is wrong.
+    /// Creates a hash from a PHC string. No password matches a string of another form.
     pub fn new(phc: &str) -> Self {
         Self(phc.into())
     }
 
-    /// The PHC string.
+    /// PHC string of the hash.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -129,20 +133,20 @@ impl std::fmt::Debug for PasswordHash {
     }
 }
 
-/// What a member of a project may do there.
+/// Permissions of a project's member.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Membership {
-    /// Look at everything.
+    /// Read access to the project.
     ReadOnly,
-    /// Change everything but limits and the project itself.
+    /// Permission to change everything but limits and the project itself.
     Member,
 }
 
 impl Membership {
-    /// Every kind, the lesser first.
+    /// Every membership, the lesser first.
     pub const ALL: [Self; 2] = [Self::ReadOnly, Self::Member];
 
-    /// The word of pages and of the command line.
+    /// Word of pages and of the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -150,27 +154,28 @@ impl Membership {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the membership with this name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == text)
     }
 }
 
-/// What a user may do.
+/// Permissions of a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Grant {
-    /// Everything, in every project.
+    /// All permissions, in every project.
     Owner,
-    /// What is said here, in these projects alone. Those that are gone may stand here until the grant is written again.
+    /// These memberships in these projects only. Deleted projects may be listed until the grant is
+    /// written again.
     Projects(ProjectMemberships),
 }
 
-/// Projects, each once and in order, with what a user may do there.
+/// Memberships of a user, each project once and in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProjectMemberships(Box<[(ProjectId, Membership)]>);
 
 impl ProjectMemberships {
-    /// Of a project that is given twice the greater membership counts.
+    /// Creates the list. If a project is given twice, the greater membership counts.
     pub fn new(projects: impl IntoIterator<Item = (ProjectId, Membership)>) -> Self {
         let mut projects: Vec<_> = projects.into_iter().collect();
         projects.sort_unstable_by(|(a, least), (b, most)| a.cmp(b).then(most.cmp(least)));
@@ -178,12 +183,12 @@ impl ProjectMemberships {
         Self(projects.into())
     }
 
-    /// Each of them, in order.
+    /// Projects with their memberships, in order.
     pub fn iter(&self) -> impl Iterator<Item = (ProjectId, Membership)> {
         self.0.iter().copied()
     }
 
-    /// The same with another membership of one project, or with none.
+    /// Returns the list with another membership of one project, or without the project.
     pub fn with_membership(&self, project: ProjectId, membership: Option<Membership>) -> Self {
         let others = self.iter().filter(|(id, _)| *id != project);
         Self::new(others.chain(membership.map(|membership| (project, membership))))
@@ -191,12 +196,12 @@ impl ProjectMemberships {
 }
 
 impl Grant {
-    /// Whether it allows everything.
+    /// True if the grant allows everything.
     pub fn is_owner(&self) -> bool {
         *self == Self::Owner
     }
 
-    /// What it allows in a project: for an owner the most that there is.
+    /// Membership in a project. For an owner, the greatest.
     pub fn membership_in(&self, project: ProjectId) -> Option<Membership> {
         match self {
             Self::Owner => Some(Membership::Member),

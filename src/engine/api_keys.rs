@@ -1,4 +1,5 @@
-//! Who holds an API key, and what is learnt of keys while they are used: it is written beside the commands of others, and nobody waits for it.
+//! Lookup of API keys, and updates of their use. The updates are written in the background; no
+//! request waits for them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,19 +11,19 @@ use crate::domain::ids::KeyId;
 use crate::domain::legacy_keys::{LegacyKey, LegacySecrets};
 use crate::domain::project::{KeyHash, KeyUse, ProjectKey};
 
-/// What is still to be written of API keys: of each at most one of both.
+/// Updates of API keys that are not written yet, at most one of each kind for a key.
 #[derive(Default)]
 pub(super) struct KeyUpdates(Mutex<PendingKeyUpdates>);
 
 #[derive(Default)]
 struct PendingKeyUpdates {
     uses: HashMap<KeyId, KeyUse>,
-    /// Hashes of keys that were known by the digest of another server.
+    /// Hashes of keys that were so far known only by the digest of another server.
     hashes: HashMap<KeyId, KeyHash>,
 }
 
 impl KeyUpdates {
-    /// Takes it as commands.
+    /// Takes all updates, as commands.
     pub(super) fn take_commands(&self) -> impl Iterator<Item = Command> + use<> {
         let PendingKeyUpdates { uses, hashes } = std::mem::take(&mut *self.lock_pending());
         let uses = (!uses.is_empty()).then(|| Command::RecordKeyUses(uses.into_iter().collect()));
@@ -35,18 +36,20 @@ impl KeyUpdates {
 }
 
 impl Handle {
-    /// The API key of this text. That of another server has its own hash written down, so that it is known by that from then on.
+    /// Finds the API key with this text. A key of another server gets a hash of our own, by which
+    /// it is found from then on.
     pub fn find_api_key(&self, text: &[u8]) -> Option<Arc<ProjectKey>> {
-        // The time of the lookup tells at most how near the hash of a guess is to a stored hash. That helps nobody to guess better.
+        // The time of the lookup reveals at most how similar the hash of a guess is to a stored
+        // hash. That does not help an attacker.
         let hash = KeyHash::of_key(text);
         let (key, adopted) = self.with_state(|state| (state.key_by_hash(&hash).cloned(), Arc::clone(&state.legacy_secrets)));
         if key.is_some() || adopted.is_empty() {
             return key;
         }
-        // The writer waits for none of this.
+        // Runs without the lock, so that the writer does not wait.
         let guesses = legacy_key_candidates(&adopted, text);
         let key = self.with_state(|state| {
-            // It may have got its hash since.
+            // The key may have got its hash in the meantime.
             let key = state.key_by_hash(&hash).or_else(|| guesses.iter().find_map(|guess| state.legacy_key(guess)));
             key.cloned()
         })?;
@@ -56,7 +59,7 @@ impl Handle {
         Some(key)
     }
 
-    /// Has the use of an API key written down, unless one in the same hour is written already.
+    /// Records the use of an API key, at most once an hour.
     pub fn record_key_use(&self, key: &ProjectKey, from: impl FnOnce() -> IpAddr) {
         let at = self.now();
         if !key.is_use_recorded(at) {
@@ -65,7 +68,7 @@ impl Handle {
     }
 }
 
-/// What a key of this text would be known by if another server made it: one thing for each of the adopted secrets.
+/// Digests by which another server would know a key with this text, one for each legacy secret.
 fn legacy_key_candidates(adopted: &LegacySecrets, text: &[u8]) -> Vec<LegacyKey> {
     let Some(read_only) = LegacyKey::read_only_by_prefix(text) else { return Vec::new() };
     adopted.iter().map(|(secret, own)| LegacyKey { read_only, secret_number: secret, digest: own.digest_key(text) }).collect()

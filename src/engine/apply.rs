@@ -1,6 +1,8 @@
-//! What each command does: it reads the state before it, decides, and only then changes; a refusal leaves nothing behind.
+//! Implements each command. A command reads the state, decides, and only then changes it, so a
+//! refused command has no effect.
 //!
-//! Pure: no clock, no chance, no file. The same commands at the same times give the same state and the same [`Effects`].
+//! Pure: uses no clock, no randomness and no file. The same commands at the same times give the
+//! same state and the same [`Effects`].
 
 mod alert;
 mod apply_config;
@@ -36,89 +38,95 @@ use crate::domain::ping::Ping;
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 
-/// What a batch has to write.
+/// Data that a batch has to write.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// Steps of the state, in order.
+    /// Changes of the state, in order.
     pub changes: Vec<Change>,
     /// Entries of the arrival log with their bodies.
     pub pings: Vec<(Arrival, Ping, Bytes)>,
     /// Entries of the log of flips.
     pub flips: Vec<(FlipNumber, LoggedFlip)>,
-    /// Entries of logs that checks have which are being imported: no arrivals, and no news.
+    /// Log entries of pings of checks that are being imported. They are neither arrivals nor
+    /// published.
     pub imported_pings: Vec<(Ping, Bytes)>,
-    /// The same of flips.
+    /// Log entries of flips of checks that are being imported.
     pub imported_flips: Vec<(FlipNumber, LoggedFlip)>,
-    /// The times of imported flips up to this one are not in order.
+    /// Set if the times of imported flips up to this one are not in order.
     pub flips_out_of_order: Option<FlipNumber>,
-    /// Entries of the log of deliveries.
+    /// Entries of the delivery log.
     pub deliveries: Vec<DeliveryRecord>,
-    /// Number of rows that alerts take: those of the outbox that are written or removed, and deliveries.
+    /// Number of rows that alerts take: rows of the outbox that are written or removed, and
+    /// deliveries.
     pub alert_rows: usize,
-    /// Projects in which pings make no more checks from now on: nothing to write, but to tell.
+    /// Projects that have reached the limit, so that pings create no checks there. Only logged, not
+    /// stored.
     pub full_projects: Vec<ProjectId>,
-    /// Checks of which an alert reaches no channel: nothing to write, but to tell.
+    /// Checks with an alert that reaches no channel. Only logged, not stored.
     pub unnotified_checks: Vec<(CheckId, UnnotifiedReason)>,
-    /// Projects that were imported or whose trial has ended: nothing to write, but to tell.
+    /// Projects that were imported or whose trial has ended. Only logged, not stored.
     pub imported_projects: Vec<ProjectId>,
 }
 
 impl Effects {
-    /// Whether there is nothing to write.
+    /// True if there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.deliveries.is_empty()
     }
 }
 
-/// The next free numbers of the four sequences, and how much was logged.
+/// Next free numbers of the four sequences, and the number of logged bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequenceNumbers {
-    /// The id of the next check, project, channel or key.
+    /// Id of the next check, project, channel or key.
     pub id: u64,
-    /// The place of the next ping.
+    /// Number of the next ping in the arrival log.
     pub arrival: u64,
-    /// The place of the next flip.
+    /// Number of the next flip.
     pub flip: u64,
-    /// The number of what is to be told next.
+    /// Number of the next alert.
     pub delivery: u64,
-    /// Bytes of all bodies that were ever logged, as far as they count as long: see [`long_bytes`](crate::domain::ping::long_body_bytes_of).
+    /// Bytes of all bodies ever logged, as far as they count as long: see
+    /// [`long_body_bytes_of`](crate::domain::ping::long_body_bytes_of).
     pub body_bytes: u64,
 }
 
-/// The writer's state, ahead of the file by the batch it is working on.
+/// State of the writer, ahead of the file by the current batch.
 #[derive(Debug)]
 pub struct WorkingState {
-    /// Everything in memory.
+    /// All data in memory.
     pub state: State,
-    /// The next free numbers.
+    /// Next free numbers.
     pub numbers: SequenceNumbers,
-    /// What the batch has to write so far.
+    /// Data that the batch has to write so far.
     pub effects: Effects,
-    /// Bytes of an HTTP ping's body that are stored.
+    /// Maximum number of bytes stored of an HTTP ping's body.
     pub body_limit: usize,
-    /// A server runs: pings come meanwhile.
+    /// True if a server runs and receives pings.
     pub accepts_pings: bool,
-    /// Bytes that one command puts into the log at the most; a body that comes to more is written ahead of it.
+    /// Maximum number of bytes that one command adds to the log. A body above this is written
+    /// before its command.
     pub large_body_bytes: usize,
-    /// Rows for alerts (see [`Effects::max_alert_rows`]) after which a command leaves the rest to later ones, and a batch takes no further
-    /// command of a project.
+    /// Maximum number of rows for alerts (see [`Effects::alert_rows`]). Beyond it a command leaves
+    /// the rest to later commands, and a batch takes no further command of the project.
     pub max_alert_rows: usize,
     /// Channels that were not notified of a downtime, or have joined or left its audience.
     pub audience_notes: AudienceNotes,
-    /// Rows for alerts that the batch had when the present command began.
+    /// Rows for alerts that the batch had when the current command began.
     pub alert_rows_before: usize,
-    /// Projects in which a ping was to make a check and found no room. One has room again when a ping has made one.
+    /// Projects in which a ping could not create a check because the limit was reached. A project
+    /// is removed when a ping has created a check again.
     pub full_projects: BTreeSet<ProjectId>,
 }
 
 type ApplyResult = Result<CommandOutcome, CommandError>;
 
 impl WorkingState {
-    /// Carries out a command at a time that is not earlier than that of the command before it, unless the clock was set back by 5 s or
-    /// more.
+    /// Applies a command. `now` is not earlier than the time of the previous command, unless the
+    /// clock was set back by 5 s or more.
     pub fn apply(&mut self, command: Command, now: Timestamp) -> ApplyResult {
         self.alert_rows_before = self.effects.alert_rows;
-        // What earlier commands have left has its turn in every batch, not in every command.
+        // Work left by earlier commands continues once per batch, not in every command.
         let is_own_turn = !self.audience_notes.has_pending() || matches!(command, Command::CompareAudiences);
         let applied = self.dispatch(command, now);
         if is_own_turn {
@@ -127,13 +135,13 @@ impl WorkingState {
         applied
     }
 
-    /// Commands that go on with what earlier ones have left.
+    /// Commands that continue the work that earlier commands have left.
     pub fn continuation_commands(&self) -> impl Iterator<Item = Command> {
         let orphans = self.state.has_orphans().then_some(Command::RemoveOrphans);
         orphans.into_iter().chain(self.audience_notes.has_pending().then_some(Command::CompareAudiences))
     }
 
-    /// True if the present command may take more rows for alerts.
+    /// True if the current command may add more rows for alerts.
     fn has_alert_rows_left(&self) -> bool {
         self.effects.alert_rows.saturating_sub(self.alert_rows_before) < self.max_alert_rows
     }
@@ -150,7 +158,7 @@ impl WorkingState {
             Command::ExpireChecks(ids) => Ok(self.expire_checks(&ids, now)),
             Command::RearmChecks(ids) => Ok(self.rearm_checks(&ids, now)),
             Command::RemoveOrphans => Ok(self.remove_orphans(now)),
-            // This is done at the end of the command.
+            // The audiences are compared at the end of every command.
             Command::CompareAudiences => Ok(CommandOutcome::Completed),
             Command::CreateProject(request) => self.create_project(*request),
             Command::UpdateProject { project, name, check_limit, ping_log_limit } => {
@@ -218,8 +226,8 @@ impl WorkingState {
         self.effects.changes.push(change);
     }
 
-    /// Logs what happened to a check, puts the numbers into its state, and has those told who are to know. `arrival`: the ping during
-    /// which it happened, or 0.
+    /// Logs the flips of a check, sets their numbers in its state, and alerts its channels.
+    /// `arrival` is the ping that caused them, or 0.
     fn record_flips(&mut self, check: &mut Check, arrival: Arrival, flips: &[Flip], now: Timestamp) {
         let is_over = |flip: &Flip| flip.to == Status::Down;
         debug_assert!(!flips.iter().rev().skip(1).any(is_over), "a downtime ended before it was noticed: {flips:?}");

@@ -1,5 +1,5 @@
-//! Tells the log what came of a batch: checks that have changed their status, by name and project, never by UUID, projects that are full and
-//! that were imported. And counts it for metrics.
+//! Logs the results of a batch: changes of the status of checks (by name and project, never by
+//! UUID), full projects and imported projects. Also counts them for metrics.
 
 use tracing::Level;
 
@@ -14,20 +14,20 @@ use crate::domain::timestamp::Timestamp;
 use crate::log_limit::LogLimit;
 use crate::metrics::Metrics;
 
-/// Projects that a line names.
+/// Maximum number of projects named in a line.
 const MAX_PROJECTS_NAMED: usize = 10;
 
-/// One for all servers of the process.
+/// Shared by all servers of the process.
 static FLIP_LOG_LIMIT: LogLimit = LogLimit::new();
 static UNNOTIFIED_LOG_LIMIT: LogLimit = LogLimit::new();
 
-/// Writes a line for each flip of a batch that is on disk; `state` is the one after it.
+/// Writes a line for each flip of a batch that is on disk. `state` is the state after it.
 pub(super) fn log_flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: Timestamp) {
     if flips.is_empty() || !tracing::enabled!(Level::INFO) {
         return;
     }
     for LoggedFlip { check, flip, .. } in flips.iter().map(|(_, logged)| logged) {
-        // A check that went in the same batch is no news.
+        // A check that was deleted in the same batch is not logged.
         let Some(check) = state.check(*check) else { continue };
         let Some(left_out) = FLIP_LOG_LIMIT.admit(now) else { continue };
         let (name, project) = check_and_project_names(state, check);
@@ -35,7 +35,7 @@ pub(super) fn log_flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: 
     }
 }
 
-/// Writes a line for each alert of a batch that reaches no channel; `state` is the one after it.
+/// Writes a line for each alert of a batch that reaches no channel. `state` is the state after it.
 pub(super) fn log_unnotified(state: &State, checks: &[(CheckId, UnnotifiedReason)], now: Timestamp) {
     for (check, unnotified) in checks {
         let Some(check) = state.check(*check) else { continue };
@@ -45,13 +45,13 @@ pub(super) fn log_unnotified(state: &State, checks: &[(CheckId, UnnotifiedReason
     }
 }
 
-/// The name of a check, or its slug, and that of its project.
+/// Name of a check, or its slug if it has none, and the name of its project.
 fn check_and_project_names<'a>(state: &'a State, check: &'a Check) -> (&'a str, &'a str) {
     let name = Some(check.settings.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(check.settings.slug.as_str());
     (name, state.project(check.project).map_or("", |project_state| project_state.project.name.as_str()))
 }
 
-/// Counts what a batch has put on disk; `state` is the one after it.
+/// Counts what a batch has stored. `state` is the state after it.
 pub(super) fn count_batch(metrics: &Metrics, state: &State, effects: &Effects, now: Timestamp) {
     metrics.record_pings(effects.pings.iter().map(|(_, ping, _)| (ping.kind, ping.origin.scheme)));
     for LoggedFlip { flip, .. } in effects.flips.iter().map(|(_, logged)| logged) {
@@ -64,7 +64,8 @@ pub(super) fn count_batch(metrics: &Metrics, state: &State, effects: &Effects, n
     }
 }
 
-/// Writes a line for each project in which a batch found that pings make no more checks: once, until one has been made there again.
+/// Writes a line for each project in which pings create no further checks. It is written once,
+/// until a ping creates a check there again.
 pub(super) fn log_full_projects(state: &State, projects: &[ProjectId]) {
     for project_state in projects.iter().filter_map(|id| state.project(*id)) {
         let (name, count) = (project_state.project.name.as_str(), project_state.checks.len());
@@ -75,8 +76,8 @@ pub(super) fn log_full_projects(state: &State, projects: &[ProjectId]) {
     }
 }
 
-/// Writes a line if projects are on trial: nobody is told of them, and whoever forgets that would never hear of a failure. Whether there are
-/// some.
+/// Writes a warning if projects are on trial: their failures are not alerted, which a user may have
+/// forgotten. Returns true if there are any.
 pub(super) fn log_trials(state: &State) -> bool {
     let held: Vec<_> = state.projects().map(|project_state| &*project_state.project).filter(|project| project.is_on_trial()).collect();
     if held.is_empty() {
@@ -90,7 +91,8 @@ pub(super) fn log_trials(state: &State) -> bool {
     true
 }
 
-/// Writes a line if some of these, which were imported or whose trial has ended, tell from now on.
+/// Writes a line if some of these projects alert from now on. The projects were imported, or their
+/// trial has ended.
 pub(super) fn log_imported_projects(state: &State, projects: &[ProjectId]) {
     let projects = projects.iter().filter_map(|id| state.project(*id)).map(|project_state| &*project_state.project);
     let live: Vec<_> = projects.filter(|project| !project.is_on_trial()).collect();
@@ -100,7 +102,7 @@ pub(super) fn log_imported_projects(state: &State, projects: &[ProjectId]) {
     }
 }
 
-/// The names of projects, the first of many.
+/// Names of projects, shortened to the first [`MAX_PROJECTS_NAMED`].
 fn project_names(projects: &[&Project]) -> String {
     let names: Vec<_> = projects.iter().take(MAX_PROJECTS_NAMED).map(|project| format!("{:?}", project.name.as_str())).collect();
     let more = projects.len() - names.len();

@@ -1,11 +1,12 @@
-//! Which checks of a project have changed, for those who look at it while it changes. The writer notes what it has published and waits
-//! for nobody; what is noted is bounded; while nobody looks, it costs one look at a number.
+//! Feed of changed checks of a project, for live pages. The writer records published changes and
+//! never waits for subscribers. The record has a bounded size. Without subscribers it costs one
+//! read of a counter.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-// For numbers that we have counted ourselves.
+// For numbers that the server itself has assigned.
 use foldhash::fast::RandomState;
 use tokio::sync::{Notify, watch};
 
@@ -13,20 +14,21 @@ use super::Handle;
 use super::state::{Change, State, UserChange};
 use crate::domain::ids::{CheckId, ProjectId};
 
-/// Checks that are noted until somebody takes them: see [limits](crate::docs::limits). Beyond that all may have changed.
+/// Maximum number of changed checks that are kept until they are taken: see
+/// [limits](crate::docs::limits). Beyond it every check counts as changed.
 const MAX_CHANGES: usize = 4096;
 
-/// What has changed in a project since it was asked for last.
+/// Changes in a project since they were last taken.
 #[derive(Debug, Default)]
 pub struct ChangeSet {
-    /// Checks that are new, have changed or are gone. Some may belong to other projects.
+    /// Checks that were created, changed or deleted. Some may belong to other projects.
     pub checks: HashSet<CheckId, RandomState>,
-    /// Every check may have changed.
+    /// True if every check may have changed.
     pub is_everything: bool,
 }
 
 impl ChangeSet {
-    /// Whether nothing has changed.
+    /// True if nothing has changed.
     pub fn is_empty(&self) -> bool {
         self.checks.is_empty() && !self.is_everything
     }
@@ -48,11 +50,11 @@ impl ChangeSet {
     }
 }
 
-/// What is noted for one who looks.
+/// Changes recorded for one subscriber.
 #[derive(Default)]
 struct Subscriber {
     changes: Mutex<ChangeSet>,
-    /// Rings when something is noted where nothing was.
+    /// Wakes the subscriber at the first change.
     changed: Notify,
 }
 
@@ -73,14 +75,14 @@ impl Subscriber {
     }
 }
 
-/// What those who look and the writer share.
+/// Data that the subscribers and the writer share.
 pub(super) struct ChangeFeed {
-    /// How many look.
+    /// Number of subscribers.
     subscriber_count: AtomicUsize,
     subscribers: Mutex<HashMap<ProjectId, Vec<Arc<Subscriber>>, RandomState>>,
-    /// Changes whenever a session ended, or what somebody may do was changed.
+    /// Changes whenever a session has ended or the rights of a user have changed.
     access_version: watch::Sender<u64>,
-    /// Held by the writer from before it publishes changes until they are noted.
+    /// Held by the writer from before it publishes changes until they are recorded.
     publication: Mutex<()>,
 }
 
@@ -100,12 +102,12 @@ impl ChangeFeed {
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a publication, which ends when the guard is dropped, after [`Self::note`].
+    /// Begins a publication. It ends when the guard is dropped, after [`Self::notify_subscribers`].
     pub(super) fn begin_publication(&self) -> MutexGuard<'_, ()> {
         self.publication.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what has been published; `state` is as it is after that.
+    /// Records published changes. `state` is the state after them.
     pub(super) fn notify_subscribers(&self, changes: &[Change], state: &State) {
         if changes.iter().any(may_revoke_access) {
             self.access_version.send_modify(|version| *version = version.wrapping_add(1));
@@ -118,7 +120,7 @@ impl ChangeFeed {
             let id = match change {
                 Change::Pinged { id, .. } => *id,
                 Change::Check(check) => check.id,
-                // Nobody knows any more whose it was.
+                // The project of a deleted check is no longer known.
                 Change::CheckGone(id) => {
                     pads.values().flatten().for_each(|pad| pad.update(|noted| noted.add(*id)));
                     continue;
@@ -135,35 +137,35 @@ impl ChangeFeed {
         }
     }
 
-    /// Memory was read anew: everything may be other than it was.
+    /// Records that every check may have changed, after the state was read from the file again.
     pub(super) fn notify_of_everything(&self) {
         self.subscribers().values().flatten().for_each(|pad| pad.update(ChangeSet::mark_everything));
         self.access_version.send_modify(|version| *version = version.wrapping_add(1));
     }
 }
 
-/// Whether somebody may see less than before.
+/// True if the change may revoke access of a user.
 fn may_revoke_access(change: &Change) -> bool {
     matches!(change, Change::User(UserChange::User(_) | UserChange::UserGone(_) | UserChange::SessionGone(_)) | Change::ProjectGone(_))
 }
 
-/// Somebody looks at a project, until this is dropped.
+/// Subscription to the changes of a project, until it is dropped.
 pub struct ProjectSubscription {
-    // Not the engine: whoever looks does not keep its file open.
+    // Not the engine: a subscriber does not keep the file open.
     feed: Arc<ChangeFeed>,
     project: ProjectId,
     subscriber: Arc<Subscriber>,
 }
 
 impl ProjectSubscription {
-    /// Waits until something is noted, which stays noted until it is taken.
+    /// Waits until there are changes. They stay until they are taken.
     pub async fn changed(&self) {
         while self.subscriber.lock_changes().is_empty() {
             self.subscriber.changed.notified().await;
         }
     }
 
-    /// Takes what is noted.
+    /// Takes the changes.
     pub fn take_changes(&self) -> ChangeSet {
         std::mem::take(&mut self.subscriber.lock_changes())
     }
@@ -183,8 +185,8 @@ impl Drop for ProjectSubscription {
 }
 
 impl Handle {
-    /// Has the writer note from now on which checks of a project change. What was published before this call is not noted; what is
-    /// published after it is.
+    /// Subscribes to the changed checks of a project. Changes published before this call are not
+    /// recorded, later ones are.
     pub fn subscribe_to_project(&self, project: ProjectId) -> ProjectSubscription {
         let (feed, pad) = (Arc::clone(&self.0.feed), Arc::<Subscriber>::default());
         let mut pads = feed.subscribers();
@@ -194,12 +196,14 @@ impl Handle {
         ProjectSubscription { feed, project, subscriber: pad }
     }
 
-    /// Waits until every change that [`Self::with_state`] has shown is noted. The writer notes changes shortly after it publishes them.
+    /// Waits until every change visible in [`Self::with_state`] is recorded. The writer records
+    /// changes shortly after it publishes them.
     pub fn wait_for_publication(&self) {
         drop(self.0.feed.begin_publication());
     }
 
-    /// Changes whenever a session ended, or what somebody may do was changed: whoever lets people look for long asks again.
+    /// Changes whenever a session has ended or the rights of a user have changed. Long-running
+    /// responses then check access again.
     pub fn access_changes(&self) -> watch::Receiver<u64> {
         self.0.feed.access_version.subscribe()
     }

@@ -1,4 +1,4 @@
-//! Requests to try a channel, which whoever sends carries out: doors ask, nobody imports those who send.
+//! Queue of channel tests: API and CLI enqueue, the notifier executes.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,24 +10,26 @@ use super::Handle;
 use super::command::Unavailable;
 use crate::domain::ids::{ChannelId, ProjectId};
 
-/// Requests that may wait. Those of one project take at most as many places as are free after them.
+/// Maximum number of waiting tests. The tests of one project may take at most as many slots as
+/// remain free after them.
 const MAX_WAITING_TESTS: usize = 16;
-/// Tests that are sent at the same time, of different projects: alerts need the places that requests go out by.
+/// Maximum number of tests that run at the same time, of different projects. The limit leaves
+/// outgoing connections for alerts.
 const MAX_RUNNING_TESTS: usize = 4;
 
-/// A request to send a test to a channel, whose turn has come.
+/// Test of a channel that may now be sent.
 pub struct ChannelTest {
-    /// To which.
+    /// Channel to test.
     pub channel: ChannelId,
-    /// Whether to try what is sent when a check is up again.
+    /// True if the message for a recovery is tested, instead of the one for a downtime.
     pub is_up_message: bool,
-    /// Who waits for what has come of it.
+    /// Receives the result.
     pub reply: oneshot::Sender<ChannelTestResult>,
-    /// The next test of its project is sent when this is dropped.
+    /// Dropping it permits the next test of the project.
     pub permit: ChannelTestPermit,
 }
 
-/// A request that waits.
+/// Test that waits.
 struct WaitingChannelTest {
     project: ProjectId,
     channel: ChannelId,
@@ -38,11 +40,11 @@ struct WaitingChannelTest {
 #[derive(Default)]
 struct ChannelTestRequests {
     waiting: VecDeque<WaitingChannelTest>,
-    /// The projects of which one is being carried out.
+    /// Projects with a running test.
     running: BTreeSet<ProjectId>,
 }
 
-/// The turn of a test. It ends when this is dropped.
+/// Permission to run a test, until it is dropped.
 pub struct ChannelTestPermit {
     handle: Handle,
     project: ProjectId,
@@ -55,24 +57,25 @@ impl Drop for ChannelTestPermit {
     }
 }
 
-/// What has come of a test.
+/// Result of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChannelTestResult {
-    /// How long it took.
+    /// Time that the test took.
     pub duration: Duration,
-    /// The status of the answer, or 0.
+    /// Status of the response, or 0.
     pub status: u16,
-    /// Why nobody took it; `None`: somebody did.
+    /// Error, if no recipient accepted the message.
     pub error: Option<String>,
-    /// How many of several recipients took it, and who did not and why; `None`: all did, or nobody.
+    /// Summary of a partial delivery: number of recipients that accepted it, and the others with
+    /// reasons. `None` if all or no recipients accepted it.
     pub missed: Option<String>,
 }
 
-/// What those who ask and those who send share.
+/// Data that callers and the notifier share.
 #[derive(Default)]
 pub(super) struct ChannelTestQueue {
     requests: Mutex<ChannelTestRequests>,
-    /// Rings when something waits: here, or in the outbox.
+    /// Wakes the notifier when there is work, in this queue or in the outbox.
     pub(super) work_available: Notify,
 }
 
@@ -83,13 +86,13 @@ impl ChannelTestQueue {
 }
 
 impl Handle {
-    /// Asks for a test of a channel.
+    /// Requests a test of a channel. `up`: tests the message for a recovery.
     ///
     /// # Errors
-    /// When too many wait, of its project or in all.
+    /// If too many tests wait, of the project or in total.
     pub fn request_channel_test(&self, channel: ChannelId, up: bool) -> Result<oneshot::Receiver<ChannelTestResult>, Unavailable> {
         let (reply, tried) = oneshot::channel();
-        // One that is gone meanwhile is not tried, which whoever asked notices.
+        // A channel that is deleted in the meantime is not tested; the caller notices that.
         let project = self.with_state(|state| state.channel(channel).map_or(ProjectId(0), |channel| channel.project));
         let mut requests = self.0.channel_tests.lock_requests();
         let own = requests.waiting.iter().filter(|asked| asked.project == project).count();
@@ -101,7 +104,7 @@ impl Handle {
         Ok(tried)
     }
 
-    /// The next request to try a channel whose turn it is. For the one who sends.
+    /// Next test that may run. For the notifier.
     pub fn next_channel_test(&self) -> Option<ChannelTest> {
         let mut requests = self.0.channel_tests.lock_requests();
         let ChannelTestRequests { waiting, running: under_way } = &mut *requests;
@@ -114,7 +117,8 @@ impl Handle {
         Some(ChannelTest { channel, is_up_message: up, reply, permit: ChannelTestPermit { handle: self.clone(), project } })
     }
 
-    /// Waits until there may be something to send: rows of the outbox have changed, or a test was asked for. For the one who sends.
+    /// Waits until there may be something to send: changed rows of the outbox, or a requested test.
+    /// For the notifier.
     pub async fn wait_for_outgoing(&self) {
         self.0.channel_tests.work_available.notified().await;
     }

@@ -1,35 +1,38 @@
-//! Finds out that the clock was set, or that the machine slept: the clock has then gone another way than the time that passed.
+//! Detects that the clock was set, or that the machine slept: then the difference of the clock is
+//! not the time that passed.
 
 use std::time::Duration;
 
 use crate::clock::ClockReading;
 use crate::domain::timestamp::{CLOCK_JUMP_MICROS, Timestamp};
 
-/// For how long a clock has to show a new time until it is believed.
+/// Time for which a clock must run without a jump before it is trusted.
 const CONFIRMATION_TIME: Duration = Duration::from_secs(3600);
 
-/// What is known of the clock from looking at it again and again. Pure: it is shown what a look finds.
+/// Detector of clock jumps, from repeated readings. Pure: the caller supplies the readings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClockJumpDetector {
     last_reading: ClockReading,
-    /// The uptime of the first look, or of the one that found the last step.
+    /// Uptime at the first reading, or at the last jump.
     steady_from: Duration,
-    /// For how long the clock had gone without a step before the first look, as far as the file tells.
+    /// Time without a jump before the first reading, according to the file.
     steady_before_start: Duration,
 }
 
 impl ClockJumpDetector {
-    /// The first look at the clock. The file says since when it had gone without a step, if it did, and when something happened last.
+    /// Starts with the first reading. The file supplies the time since which the clock had no jump,
+    /// if known, and the time of the newest event.
     pub(super) fn new(first: ClockReading, steady_since: Option<Timestamp>, newest: Timestamp) -> Self {
-        // Nobody has looked at the clock in between, so it must not have been for long.
+        // The clock was not read in between, so the pause must be short.
         let pause = first.now.micros_since(newest);
         let goes_on = pause > -CLOCK_JUMP_MICROS && u128::try_from(pause).unwrap_or(0) < CONFIRMATION_TIME.as_micros();
         let before = steady_since.filter(|_| goes_on).map_or(0, |since| first.now.micros_since(since).max(0));
         Self { last_reading: first, steady_from: first.uptime, steady_before_start: Duration::from_micros(before.unsigned_abs()) }
     }
 
-    /// Another look. How many microseconds have passed since the last one; and by how many the clock has gone further than that, if it was a
-    /// step: at least 5 s, forward (positive) or back (negative).
+    /// Adds a reading. Returns the microseconds since the last one, and the size of a jump in
+    /// microseconds, if there was one. A jump is at least 5 s, forward (positive) or back
+    /// (negative).
     pub(super) fn observe(&mut self, reading: ClockReading) -> (i64, Option<i64>) {
         let passed = reading.uptime.saturating_sub(self.last_reading.uptime);
         let passed = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
@@ -42,18 +45,19 @@ impl ClockJumpDetector {
         (passed, Some(step))
     }
 
-    /// Since when the clock has gone without a step, by what it shows now.
+    /// Time since which the clock has had no jump, by its current reading.
     pub(super) fn steady_since(&self) -> Timestamp {
         let steady = i64::try_from((self.steady_in_process() + self.steady_before_start).as_micros()).unwrap_or(i64::MAX);
         self.last_reading.now.plus_micros(-steady)
     }
 
-    /// Whether the clock has gone without a step for an hour, also before this process began. Nothing is removed for its age before that.
+    /// True if the clock has had no jump for an hour, including time before this process. Nothing
+    /// is removed for its age before that.
     pub(super) fn is_confirmed(&self) -> bool {
         self.steady_in_process() + self.steady_before_start >= CONFIRMATION_TIME
     }
 
-    /// Whether it has in this process.
+    /// True if this process has seen no jump for an hour.
     pub(super) fn is_confirmed_in_process(&self) -> bool {
         self.steady_in_process() >= CONFIRMATION_TIME
     }
@@ -82,7 +86,7 @@ mod tests {
         for (now, uptime, step) in [
             (0, 0, None),
             (9 * MICROS_PER_SEC, 9 * MICROS_PER_SEC, None),
-            // A leap, a small correction, a clock that runs fast.
+            // A small jump, a small correction, a clock that runs fast.
             (4_999_999, 0, None),
             (0, 4_999_999, None),
             (86_400 * MICROS_PER_SEC, 86_396 * MICROS_PER_SEC, None),

@@ -1,4 +1,4 @@
-//! Everything that can change state, as one closed list, and everything that can come of it.
+//! All commands that change the state, as one closed list, with their outcomes and errors.
 
 pub mod apply_config;
 mod delivery_report;
@@ -32,300 +32,310 @@ use import::{ImportStep, ImportStepError, ImportStepOutcome};
 pub use reply::{CommandReply, Unavailable};
 use user::{UserCommand, UserCommandError};
 
-/// A change that is asked for. A plain value: what it does depends on it, the state before it and the time alone.
+/// Requested change. A plain value: its effect depends only on the command, the state before it and
+/// the time.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// A job reports.
+    /// Ping of a job.
     Ping(Box<PingRequest>),
-    /// A mail came: one ping of each check that it names, all logged or none, with one body. Those for no check or several are left out.
+    /// Mail with one body: one ping for each check that it names, all logged or none. Pings for no
+    /// check or for several checks are left out.
     Mail(Vec<PingRequest>),
-    /// `POST /checks/`
+    /// Creates a check: `POST /checks/`
     CreateCheck(Box<CreateCheckRequest>),
-    /// `POST /checks/<uuid>`
+    /// Updates a check: `POST /checks/<uuid>`
     UpdateCheck(CheckId, Box<CheckEdit>),
-    /// `POST /checks/<uuid>/pause`
+    /// Pauses a check: `POST /checks/<uuid>/pause`
     PauseCheck(CheckId),
-    /// `POST /checks/<uuid>/resume`
+    /// Resumes a check: `POST /checks/<uuid>/resume`
     ResumeCheck(CheckId),
-    /// `DELETE /checks/<uuid>`
+    /// Deletes a check: `DELETE /checks/<uuid>`
     DeleteCheck(CheckId),
-    /// Deadlines may have passed: look at these checks.
+    /// Applies passed deadlines of these checks.
     ExpireChecks(Vec<CheckId>),
-    /// The clock was set back: checks among these that wait from a time ahead of it are to wait from now on.
+    /// Restarts the waiting time of those checks whose times are ahead of the clock, after it was
+    /// set back.
     RearmChecks(Vec<CheckId>),
-    /// Remove the rows of some checks whose project is gone.
+    /// Removes the rows of some checks whose project was deleted.
     RemoveOrphans,
-    /// Compare audiences that earlier commands have changed.
+    /// Compares audiences that earlier commands have changed.
     CompareAudiences,
-    /// Make a project.
+    /// Creates a project.
     CreateProject(Box<NewProject>),
-    /// Change a project; what is `None` stays.
+    /// Changes a project. Fields that are `None` stay.
     UpdateProject {
-        /// Which.
+        /// Project to change.
         project: ProjectId,
-        /// Its new name.
+        /// New name.
         name: Option<ProjectName>,
-        /// Its new check limit, or `Some(None)` for none.
+        /// New check limit, or `Some(None)` for none.
         check_limit: Option<Option<u32>>,
-        /// Its new ping log limit.
+        /// New ping log limit.
         ping_log_limit: Option<u32>,
     },
-    /// Remove a project with all that belongs to it.
+    /// Deletes a project with all that belongs to it.
     DeleteProject(ProjectId),
-    /// Make a key.
+    /// Creates a key.
     CreateKey(Box<NewKey>),
-    /// Keep when and from where API keys were used; those of keys that are gone are dropped.
+    /// Records time and address of the use of API keys. Deleted keys are ignored.
     RecordKeyUses(Vec<(KeyId, KeyUse)>),
-    /// Recognise a key of another server, which was used for the first time, by its hash; nothing, if it is by one already.
+    /// Stores the hash of a key of another server after its first use. No effect if the key has a
+    /// hash.
     RehashKey(KeyId, KeyHash),
-    /// Forget secrets of other servers that no key needs.
+    /// Removes legacy secrets that no key needs.
     PruneLegacySecrets,
-    /// Call a key something else.
+    /// Renames a key.
     RenameKey(KeyId, KeyLabel),
-    /// Remove a key.
+    /// Revokes a key.
     RevokeKey(KeyId),
-    /// Make a channel.
+    /// Creates a channel.
     CreateChannel(Box<NewChannel>),
-    /// Change a channel; what is `None` stays.
+    /// Changes a channel. Fields that are `None` stay.
     UpdateChannel {
-        /// Which.
+        /// Channel to change.
         channel: ChannelId,
-        /// Its new name.
+        /// New name.
         name: Option<ChannelName>,
-        /// Its new settings, in place of all it had; a mask in them keeps a secret that it has then.
+        /// New settings, which replace all earlier ones. A mask keeps the stored secret.
         settings: Option<SettingsUpdate>,
-        /// Who gives the settings.
+        /// Author of the settings.
         maker: SettingsAuthor,
     },
-    /// Change a setting of a channel that its receiver asks to change, unless the channel was given other settings meanwhile.
+    /// Changes a setting of a channel as its receiver asks, unless the settings have changed in the
+    /// meantime.
     AdoptSetting {
-        /// The channel as it was when something was sent to it.
+        /// Channel as it was when the message was sent.
         sent_to: Arc<Channel>,
-        /// Which setting.
+        /// Name of the setting.
         key: &'static str,
-        /// Its new value.
+        /// New value.
         value: Box<str>,
     },
-    /// Remove a channel, from all checks too.
+    /// Deletes a channel and removes it from all checks.
     DeleteChannel(ChannelId),
-    /// Let a channel be told again, whatever sending to it has shown so far.
+    /// Enables a channel, regardless of earlier delivery results.
     EnableChannel(ChannelId),
-    /// Tell a channel nothing more until somebody enables it.
+    /// Disables a channel until a user enables it.
     DisableChannel {
-        /// Which.
+        /// Channel to disable.
         channel: ChannelId,
-        /// Why, in words.
+        /// Reason, as a text for users.
         reason: Box<str>,
     },
-    /// Send nothing more to a recipient of a channel. Without any other recipient the channel is disabled.
+    /// Unsubscribes a recipient of a channel. A channel without other recipients is disabled.
     Unsubscribe {
-        /// Which channel.
+        /// Channel of the recipient.
         channel: ChannelId,
-        /// The recipient, as the settings name it.
+        /// Recipient, as the settings name it.
         recipient: Box<str>,
     },
-    /// Assign checks to a channel, or no more. Those that are gone or of another project are left out.
+    /// Assigns checks to a channel, or removes the assignment. Checks that do not exist or belong
+    /// to another project are left out.
     AssignChannel {
-        /// Which channel.
+        /// Channel to assign.
         channel: ChannelId,
-        /// Which checks.
+        /// Checks to change.
         checks: Vec<CheckId>,
-        /// Whether they are assigned from now on.
+        /// True to assign, false to remove the assignment.
         assigned: bool,
     },
-    /// No pings could be taken at this time.
+    /// Records an outage of the server, during which no pings could be received.
     RecordOutage(Outage),
-    /// The clock was set back: of the times in which no pings could be taken, what is yet to come is forgotten.
+    /// Forgets the future part of recorded outages, after the clock was set back.
     DropFutureOutages,
-    /// Change when the downtimes of a check are told; what is `None` stays.
+    /// Changes the alert settings of a check. Fields that are `None` stay.
     SetAlerting {
-        /// Which check.
+        /// Check to change.
         check: CheckId,
-        /// How often in a row it has to fail.
+        /// Number of failures in a row before an alert.
         after: Option<FailureThreshold>,
-        /// The checks that it depends on.
+        /// Checks that it depends on.
         parents: Option<Parents>,
     },
-    /// Make a maintenance window. Answered with [`Outcome::MaintenanceWindow`].
+    /// Creates a maintenance window. Outcome: [`CommandOutcome::Window`].
     CreateWindow(Box<NewWindow>),
-    /// Remove a maintenance window: what it held back is decided on at once.
+    /// Deletes a maintenance window. Alerts that it held are decided on at once.
     DeleteWindow(ProjectId, WindowId),
-    /// Remind a channel of the checks that are still down; not while an earlier reminder waits.
+    /// Queues a reminder of the checks that are still down, unless an earlier reminder of the
+    /// channel waits.
     QueueReminder(ChannelId),
-    /// Sending these begins. They may be a part of one message, which is sent after the row of this number has begun, too. Answered with
-    /// [`Outcome::DeliveriesBegun`].
+    /// Begins attempts to send these rows. They may be part of a message that is sent after the row
+    /// with the second number has begun as well. Outcome: [`CommandOutcome::DeliveriesBegun`].
     BeginDeliveries(Vec<DeliveryNumber>, Option<DeliveryNumber>),
-    /// What has come of sending.
+    /// Records the results of attempts.
     RecordDeliveryReports(Vec<DeliveryReport>),
-    /// Send again what was given up, as a new row of the outbox. Answered with [`Outcome::DeliveryQueued`].
+    /// Sends a failed alert again, as a new row of the outbox. Outcome:
+    /// [`CommandOutcome::DeliveryQueued`].
     RetryDelivery {
-        /// What was logged of it.
+        /// Logged delivery.
         delivery: Box<DeliveryRecord>,
-        /// The time of its flip.
+        /// Time of its flip.
         at: Timestamp,
     },
-    /// A message that was asked for as a test was sent to a channel.
+    /// Records the result of a channel test.
     RecordChannelTest(DeliveryReport),
-    /// Change what there is of users.
+    /// Changes users, sessions or links.
     User(Box<UserCommand>),
-    /// Make what files declare the real state. Answered with [`Outcome::ConfigApplied`].
+    /// Applies declared configuration. Outcome: [`CommandOutcome::ConfigApplied`].
     ApplyConfig(Box<ApplyConfigRequest>),
-    /// Import something, or end a trial.
+    /// Takes a step of an import, or ends a trial.
     Import(Box<ImportStep>),
-    /// Sign badge URLs with this secret from now on.
+    /// Sets the secret that signs badge URLs.
     SetBadgeSecret(BadgeSecret),
-    /// Tell this database from every other one by this number, written as 8 hexadecimal digits, from now on.
+    /// Sets the number that distinguishes this database from others, shown as 8 hexadecimal digits.
     SetInstance([u8; 4]),
 }
 
-/// Random names for a check that may be made; `apply_config` itself draws nothing.
+/// Random UUIDs for a check that may be created. Applying a command draws no random numbers itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckUuids {
-    /// Its UUID.
+    /// UUID of the check.
     pub uuid: Uuid,
-    /// Its badge UUID.
+    /// UUID in its badge URLs.
     pub badge: Uuid,
 }
 
-/// What a ping is addressed to.
+/// Target of a ping.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PingTarget {
-    /// `/ping/<uuid>`
+    /// UUID of a check: `/ping/<uuid>`
     Uuid(Uuid),
-    /// `/ping/<ping key>/<slug>`
+    /// Slug of a check: `/ping/<ping key>/<slug>`
     Slug {
-        /// The project's ping key.
+        /// Ping key of the project.
         key: PingKey,
-        /// The slug, not empty.
+        /// Slug, not empty.
         slug: Slug,
-        /// With `create=1`: the names that a new check gets.
+        /// With `create=1`: UUIDs of a new check.
         create: Option<CheckUuids>,
     },
 }
 
-/// What a ping says, before the check's own rules have classified it.
+/// Content of a ping before the rules of the check have classified it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PingSignal {
-    /// An HTTP request with this action in its path.
+    /// HTTP request with this action in its path.
     Http(PingKind),
-    /// An HTTP request with an exit status in its path.
+    /// HTTP request with an exit status in its path.
     Exit(u8),
-    /// A mail.
+    /// Mail.
     Email {
-        /// Its subject, decoded; of a long one the beginning.
+        /// Decoded subject, truncated if it is long.
         subject: Arc<str>,
-        /// The text of its plain and HTML parts; of a long one the beginning.
+        /// Text of the plain and HTML parts, truncated if it is long.
         text: Arc<str>,
-        /// What the whole of it said to the check, before the writer came to it.
+        /// Meaning of the complete text, determined before the command was queued.
         precomputed: Option<PrecomputedMeaning>,
     },
 }
 
-/// What a text said to a check whose settings may be others by now.
+/// Meaning of a text for a check, together with the settings that it was classified by, since they
+/// may have changed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PrecomputedMeaning {
-    /// What it meant.
+    /// Meaning of the text.
     pub meaning: PingMeaning,
-    /// By these settings.
+    /// Settings that it was classified by.
     pub settings: Arc<check::CheckSettings>,
 }
 
-/// A ping as a door hands it over.
+/// Ping as received by HTTP or SMTP.
 #[derive(Clone, Debug)]
 pub struct PingRequest {
-    /// Whom it is for.
+    /// Check that it is for.
     pub target: PingTarget,
-    /// What it says.
+    /// Content of the ping.
     pub signal: PingSignal,
-    /// Where it comes from.
+    /// Origin of the ping.
     pub origin: PingOrigin,
-    /// The run it belongs to.
+    /// Id of the run it belongs to.
     pub rid: Option<Uuid>,
-    /// The body; of an HTTP ping what may be stored or searched, of a mail the whole message.
+    /// Body: of an HTTP ping the part that may be stored or searched, of a mail the whole message.
     pub body: Bytes,
 }
 
-/// A request to create a check.
+/// Request to create a check.
 #[derive(Clone, Debug)]
 pub struct CreateCheckRequest {
-    /// The key's project.
+    /// Project of the check.
     pub project: ProjectId,
-    /// The fields sent. With `unique`, tags and a description may be over their limits, as those of the check that is found may be.
+    /// Fields in the request. With `unique`, tags and a description may exceed their limits, since
+    /// an existing check may have such texts.
     pub edit: CheckEdit,
-    /// An existing check equal on all of these is updated instead; empty: always create.
+    /// Fields that identify an existing check, which is then updated instead. Empty: always create.
     pub unique: Vec<UniqueField>,
-    /// Random names for it.
+    /// Random UUIDs for a new check.
     pub uuids: CheckUuids,
 }
 
-/// A project to be made.
+/// Project to create.
 #[derive(Clone, Debug)]
 pub struct NewProject {
-    /// Its UUID.
+    /// UUID of the project.
     pub uuid: Uuid,
-    /// Its name.
+    /// Name of the project.
     pub name: ProjectName,
-    /// Its check limit.
+    /// Maximum number of checks, or `None` for no limit.
     pub check_limit: Option<u32>,
-    /// Its ping log limit.
+    /// Maximum number of pings kept for each check.
     pub ping_log_limit: u32,
-    /// Its segment in badge URLs.
+    /// Segment of the project in badge URLs.
     pub badge_key: Box<str>,
 }
 
-/// A key to be made.
+/// Key to create.
 #[derive(Clone, Debug)]
 pub struct NewKey {
-    /// Whose it is.
+    /// Project of the key.
     pub project: ProjectId,
-    /// What it is recognised by.
+    /// Secret that the key is recognised by.
     pub secret: KeySecret,
-    /// What its owner calls it.
+    /// Label given by the user.
     pub label: KeyLabel,
-    /// Its first four characters.
+    /// First four characters of the key.
     pub hint: Box<str>,
 }
 
-/// A channel to be made.
+/// Channel to create.
 #[derive(Clone, Debug)]
 pub struct NewChannel {
-    /// Its UUID.
+    /// UUID of the channel.
     pub uuid: Uuid,
-    /// Whose it is.
+    /// Project of the channel.
     pub project: ProjectId,
-    /// Its name.
+    /// Name of the channel.
     pub name: ChannelName,
-    /// How it notifies.
+    /// Kind and settings of the channel.
     pub settings: ChannelSettings,
-    /// Whether whoever administers the service makes it.
+    /// True if the operator creates it.
     pub is_by_operator: bool,
 }
 
-/// A maintenance window to be made.
+/// Maintenance window to create.
 #[derive(Clone, Debug)]
 pub struct NewWindow {
-    /// Its UUID.
+    /// UUID of the window.
     pub uuid: Uuid,
-    /// Whose it is.
+    /// Project of the window.
     pub project: ProjectId,
-    /// Its name.
+    /// Name of the window.
     pub name: Name,
-    /// The tags of the checks that it is about.
+    /// Tags of the checks that it applies to.
     pub tags: Tags,
-    /// When it is open.
+    /// Times at which it is open.
     pub times: WindowTimes,
 }
 
-/// What a command came to, once it is on disk.
+/// Outcome of a command, once it is on disk.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CommandOutcome {
     /// The ping is logged.
     Pinged,
-    /// The check was made and the ping is logged.
+    /// A check was created and the ping is logged.
     PingedNewCheck,
-    /// The check as it is now; after a deletion as it was just before.
+    /// The check as it is now, or as it was just before its deletion.
     Check(Box<Check>),
-    /// The check as it was made.
+    /// The check as it was created.
     CheckCreated(Box<Check>),
     /// The project as it is now.
     Project(Box<Project>),
@@ -337,61 +347,61 @@ pub enum CommandOutcome {
     Session(Box<Session>),
     /// The channel as it is now.
     Channel(Box<Channel>),
-    /// The maintenance window as it was made.
+    /// The maintenance window as it was created.
     Window(Arc<MaintenanceWindow>),
-    /// Attempts have begun to send these, as they are now.
+    /// Rows whose attempts have begun, as they are now.
     DeliveriesBegun(Vec<Arc<OutboxRow>>),
-    /// So many checks are assigned to the channel that were not, or the other way round.
+    /// Number of checks whose assignment to the channel has changed.
     ChannelAssigned(usize),
-    /// It waits to be sent under this number.
+    /// The alert is queued under this number.
     DeliveryQueued(DeliveryNumber),
-    /// What files declared is so now.
+    /// The declared configuration is applied.
     ConfigApplied(AppliedConfig),
-    /// What a step of an import came to, if there is something to tell.
+    /// Outcome of a step of an import, if it has one.
     Import(ImportStepOutcome),
-    /// It is done and there is nothing to tell.
+    /// The command is done and has no other outcome.
     Completed,
 }
 
-/// Why a command was refused; nothing was changed.
+/// Reason for refusing a command. The state is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandError {
-    /// What it names does not exist (any more).
+    /// An object that the command names does not exist.
     NotFound,
     /// Several checks have that slug.
     AmbiguousSlug,
-    /// The project has as many checks as it may.
+    /// The project has reached its check limit.
     CheckLimitReached,
-    /// The project has as many channels as the API makes.
+    /// The project has reached the number of channels that the API allows.
     ChannelLimitReached,
-    /// The project has as many keys as it may.
+    /// The project has reached the maximum number of keys.
     KeyLimitReached,
-    /// The project has as many maintenance windows as it may.
+    /// The project has reached the maximum number of maintenance windows.
     WindowLimitReached,
-    /// Resume of a check that is not paused.
+    /// The check cannot be resumed, since it is not paused.
     NotPaused,
     /// A project of that name exists.
     ProjectNameTaken,
-    /// This text is over its limit, and the check that would be changed has another.
+    /// The text is over its limit, and differs from that of the existing check.
     FieldTooLong(&'static str),
     /// The check cannot have these parents.
     InvalidParents(ParentsError),
-    /// The channel does not take these settings in place of its own.
+    /// The channel does not accept these settings.
     InvalidSettings(SettingsError),
-    /// An empty item in a list of channels.
+    /// A list of channels has an empty item.
     EmptyChannel,
-    /// No channel of the project fits.
+    /// No channel of the project matches.
     InvalidChannel(Box<str>),
-    /// Several channels of the project fit.
+    /// Several channels of the project match.
     AmbiguousChannel(Box<str>),
     /// The channel is disabled.
     ChannelDisabled,
-    /// What files declare cannot be.
+    /// The declared configuration has conflicts.
     ConfigConflicts(Vec<ApplyConflict>),
-    /// It is about users.
+    /// Error of a command about users.
     User(UserCommandError),
-    /// It is about an import.
+    /// Error of a step of an import.
     Import(ImportStepError),
-    /// The check has changed since, and who gets this is told what is true now.
+    /// The object has changed since the request was prepared.
     Outdated,
 }

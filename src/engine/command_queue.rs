@@ -1,4 +1,5 @@
-//! The one way to the writer: bounded in commands and in bytes, so that a slow disk makes callers wait or be refused, never memory grow.
+//! Queue of commands for the writer. It is bounded in commands and in bytes: with a slow disk,
+//! callers wait or are refused, and memory does not grow.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,23 +11,26 @@ use super::command::{Command, CommandReply, PingSignal, Unavailable};
 use super::replies::ReplyRouteId;
 use crate::domain::check_edit::{ChannelSelection, CheckEdit};
 
-/// Commands that may wait.
+/// Maximum number of waiting commands.
 pub(super) const MAX_COMMANDS: usize = 8192;
-/// Commands that a batch may put off to the next one: a part of those that may wait, so that there is room for others.
+/// Maximum number of commands that a batch may defer to the next one. Lower than the length of the
+/// queue, so that new commands still fit.
 const MAX_DEFERRED_COMMANDS: usize = MAX_COMMANDS / 4;
-/// Bytes of texts that may wait.
+/// Maximum number of bytes of small commands that wait.
 const MAX_SMALL_BYTES: usize = 64 << 20;
-/// Bytes of small commands that the writer takes at once, so that no commit is long. Light ones come beside them, whatever waits.
+/// Maximum number of bytes of small commands that the writer takes at once, so that no commit takes
+/// long. Light commands are taken in addition.
 const MAX_BATCH_BYTES: usize = 4 << 20;
-/// A command of so many bytes, or less, is light.
+/// Maximum number of bytes of a light command.
 const LIGHT_COMMAND_BYTES: usize = 4 << 10;
-/// Bytes of large commands that may wait; one larger than this is taken when no other large one waits.
+/// Maximum number of bytes of large commands that wait. A larger one is accepted if no other large
+/// one waits.
 const MAX_LARGE_BYTES: usize = 64 << 20;
 
-/// Who waits for an answer, and the way there.
+/// Recipient of a reply, and the route to it.
 pub(super) type ReplyTarget = (Option<ReplyRouteId>, oneshot::Sender<CommandReply>);
 
-/// A command that waits for the writer, and the caller that waits for its answer.
+/// Command that waits for the writer, with the recipient of its reply.
 pub(super) struct QueuedCommand {
     pub(super) command: Command,
     pub(super) reply: oneshot::Sender<CommandReply>,
@@ -37,7 +41,7 @@ pub(super) struct QueuedCommand {
 struct QueueContents {
     small: Vec<QueuedCommand>,
     small_bytes: usize,
-    /// Each with its bytes.
+    /// Large commands, each with its size in bytes.
     large: VecDeque<(usize, QueuedCommand)>,
     large_bytes: usize,
     closed: bool,
@@ -47,17 +51,18 @@ struct QueueContents {
 pub(super) struct CommandQueue {
     contents: Mutex<QueueContents>,
     arrived: Condvar,
-    /// A command that holds more bytes, or puts more into the log, is large: a mail, as a rule. Large ones have a room of their own, so
-    /// that small ones find theirs, and the writer takes one at a time.
+    /// Size above which a command is large, by the bytes that it holds or adds to the log. Most
+    /// large commands are mails. Large commands have a limit of their own, so that small ones
+    /// always fit, and the writer takes one at a time.
     large_command_bytes: usize,
 }
 
-/// What the writer finds when it looks.
+/// Commands that the writer takes at once.
 pub(super) struct TakenCommands {
     pub(super) small: Vec<QueuedCommand>,
-    /// One of the large.
+    /// At most one large command.
     pub(super) large: Option<QueuedCommand>,
-    /// Nothing more will come.
+    /// True if the queue is closed.
     pub(super) closed: bool,
 }
 
@@ -66,7 +71,7 @@ impl QueueContents {
         self.small.is_empty() && self.large.is_empty()
     }
 
-    /// As many of the small as make a batch.
+    /// Takes as many small commands as fit in a batch.
     fn take_small(&mut self) -> Vec<QueuedCommand> {
         let small = std::mem::take(&mut self.small);
         if self.small_bytes <= MAX_BATCH_BYTES {
@@ -89,19 +94,19 @@ impl QueueContents {
 }
 
 impl TakenCommands {
-    /// Gives all of them the same answer: that there is none.
+    /// Replies to all of them that they were not applied.
     pub(super) fn refuse_all(self, unavailable: Unavailable) {
         self.small.into_iter().chain(self.large).for_each(|entry| drop(entry.reply.send(Err(unavailable))));
     }
 }
 
 impl CommandQueue {
-    /// An empty one. A command is large from so many bytes on.
+    /// Creates an empty queue. A command is large above `large` bytes.
     pub(super) fn new(large: usize) -> Self {
         Self { contents: Mutex::default(), arrived: Condvar::new(), large_command_bytes: large }
     }
 
-    /// Puts a command in, or says why not.
+    /// Queues a command, or returns the reason why it cannot.
     pub(super) fn push(&self, command: Command, route: Option<ReplyRouteId>) -> Result<oneshot::Receiver<CommandReply>, Unavailable> {
         let bytes = approximate_bytes(&command);
         let mut waiting = self.lock_contents();
@@ -134,8 +139,9 @@ impl CommandQueue {
         Ok(answer)
     }
 
-    /// Takes the small commands that wait, as far as they make a batch, and, if the writer takes a large one, the first of those. With nothing there it waits for the
-    /// first command, a nudge or the end of `patience`.
+    /// Takes the small commands that fit in a batch and, if the writer `takes_large`, the first
+    /// large one. If the queue is empty, waits for the first command, a wake-up or the end of
+    /// `patience`.
     pub(super) fn take(&self, patience: Duration, takes_large: bool) -> TakenCommands {
         let idle = |waiting: &mut QueueContents| waiting.is_empty() && !waiting.closed && !waiting.is_woken;
         let mut waiting = self.arrived.wait_timeout_while(self.lock_contents(), patience, idle).unwrap_or_else(PoisonError::into_inner).0;
@@ -146,7 +152,8 @@ impl CommandQueue {
         TakenCommands { small: entries, large: large.map(|(_, entry)| entry), closed: waiting.closed }
     }
 
-    /// Puts commands that were taken and not carried out before those that wait. What is beyond their number is refused.
+    /// Puts deferred commands back before the waiting ones. Those above [`MAX_DEFERRED_COMMANDS`]
+    /// are refused.
     pub(super) fn put_back(&self, mut entries: Vec<QueuedCommand>) {
         if entries.is_empty() {
             return;
@@ -160,14 +167,14 @@ impl CommandQueue {
         surplus.into_iter().for_each(|entry| drop(entry.reply.send(Err(Unavailable::Busy))));
     }
 
-    /// How many commands wait, and bytes of their texts.
+    /// Number of waiting commands, and bytes of their texts.
     pub(super) fn depth_and_bytes(&self) -> (u64, u64) {
         let waiting = self.lock_contents();
         // A usize fits a u64 on every target.
         ((waiting.small.len() + waiting.large.len()) as u64, (waiting.small_bytes + waiting.large_bytes) as u64)
     }
 
-    /// Gives all that wait the same answer: that there is none.
+    /// Replies to all waiting commands that they were not applied.
     pub(super) fn refuse_all(&self, unavailable: Unavailable) {
         let mut waiting = self.lock_contents();
         (waiting.small_bytes, waiting.large_bytes) = (0, 0);
@@ -176,18 +183,18 @@ impl CommandQueue {
         small.into_iter().chain(large.into_iter().map(|(_, entry)| entry)).for_each(|entry| drop(entry.reply.send(Err(unavailable))));
     }
 
-    /// Leaves what waits or comes where it is for a while, or until nothing more will come.
+    /// Waits for the duration of `pause`, or until the queue is closed. Commands stay in the queue.
     pub(super) fn wait_until_closed(&self, pause: Duration) {
         drop(self.arrived.wait_timeout_while(self.lock_contents(), pause, |waiting| !waiting.closed));
     }
 
-    /// Lets the writer look at the time.
+    /// Wakes the writer, so that it checks the time.
     pub(super) fn wake(&self) {
         self.lock_contents().is_woken = true;
         self.arrived.notify_one();
     }
 
-    /// Lets nothing more in.
+    /// Closes the queue: commands are no longer accepted.
     pub(super) fn close(&self) {
         self.lock_contents().closed = true;
         self.arrived.notify_one();
@@ -202,7 +209,7 @@ fn pairs_bytes<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
     pairs.map(|(key, value)| key.len() + value.len()).sum()
 }
 
-/// Bytes of bodies that a command may put into the log.
+/// Maximum number of body bytes that a command adds to the log.
 fn logged_body_bytes(command: &Command) -> usize {
     match command {
         Command::Ping(request) => request.body.len(),
@@ -211,11 +218,11 @@ fn logged_body_bytes(command: &Command) -> usize {
     }
 }
 
-/// Bytes that a command may hold besides its own size.
+/// Bytes that a command may hold in addition to its own size.
 fn approximate_bytes(command: &Command) -> usize {
     match command {
         Command::Ping(request) => request.body.len() + text_bytes(&request.signal),
-        // Its pings share what is long.
+        // Its pings share the long texts.
         Command::Mail(pings) => {
             let long = pings.first().map_or(0, |ping| ping.body.len() + text_bytes(&ping.signal));
             long + size_of_val(&**pings)
@@ -269,7 +276,8 @@ fn text_bytes(signal: &PingSignal) -> usize {
     }
 }
 
-/// The long fields: a list of channels has no limit but that of the request, a description may have 64 KiB.
+/// Bytes of the long fields: a list of channels is limited only by the size of the request, a
+/// description may have 64 KiB.
 fn edit_bytes(edit: &CheckEdit) -> usize {
     let channels = match &edit.channels {
         Some(ChannelSelection::Listed(items)) => items.iter().map(|item| size_of_val(item) + item.len()).sum(),
@@ -320,8 +328,8 @@ mod tests {
         assert_eq!(large.len(), 2);
         let small: Vec<_> = std::iter::repeat_with(|| queue.push(mail(100_000), None)).take_while(Result::is_ok).collect();
         assert_eq!(small.len(), MAX_SMALL_BYTES / (100_000 + size_of::<PingRequest>()));
-        // One that is larger than all room is taken, too, when it is the only large one.
-        // They make no long commit together, and light ones do not wait for it.
+        // A command above the limit is accepted if it is the only large one. Small ones form no
+        // long commit together, and light ones do not wait for it.
         assert!(queue.push(Command::PauseCheck(CheckId(1)), None).is_ok());
         let batches = std::iter::repeat_with(|| queue.take(Duration::ZERO, false)).take_while(|taken| !taken.small.is_empty());
         let batches: Vec<_> = batches.map(|taken| (taken.small, taken.large.is_some())).collect();

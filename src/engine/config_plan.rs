@@ -1,7 +1,7 @@
-//! What has to be done so that there is what files declare. It depends on the state, the time and the declaration alone: whoever asks what
-//! would change and the writer that changes it come to the same.
+//! Plans the changes that declared configuration requires. A plan depends only on the state, the
+//! time and the declaration, so a preview and the writer get the same plan.
 //!
-//! A plan either has no conflict, and then each of its steps can be taken, or nothing is done.
+//! Either a plan has no conflict and each of its steps succeeds, or nothing is done.
 
 mod checks;
 mod objects;
@@ -25,27 +25,27 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::command::user::{NewUser, UserChanges};
 use crate::engine::command::{CheckUuids, NewKey};
 
-/// What is to be done.
+/// Plan of changes.
 #[derive(Debug)]
 pub struct ConfigPlan {
-    /// What changes, for people.
+    /// Changes, for display.
     pub changes: Vec<PlannedChange>,
-    /// Random names that are needed for what is made.
+    /// Number of random UUIDs needed for new objects.
     pub uuid_count: usize,
-    /// What the writer does, in this order.
+    /// Steps for the writer, in this order.
     pub(super) steps: Vec<PlanStep>,
-    /// The next free number after all of them.
+    /// Next free number after all steps.
     pub(super) next_id: u64,
 }
 
 impl ConfigPlan {
-    /// Whether something would be done.
+    /// True if nothing would change.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 }
 
-/// Something that can be done without asking again.
+/// Step that the writer executes without further checks.
 #[derive(Debug)]
 pub(super) enum PlanStep {
     PutProject(Project),
@@ -62,7 +62,7 @@ pub(super) enum PlanStep {
     SetSource(u64, Option<ConfigSource>),
 }
 
-/// An object that is there.
+/// Existing object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ExistingObject {
     Channel(ChannelId),
@@ -72,11 +72,12 @@ pub(super) enum ExistingObject {
     User(UserId),
 }
 
-/// Plans what makes `declared` the real state. `next_id` is the next free number, and `names` are what is drawn for new objects: with fewer
-/// than the plan [needs](Plan::names) it can be shown, but not carried out.
+/// Plans the changes that make the state match `wanted`. `next_id` is the next free number, and
+/// `names` are random UUIDs for new objects. With fewer UUIDs than the plan
+/// [needs](ConfigPlan::uuid_count) it can be shown, but not executed.
 ///
 /// # Errors
-/// Everything that stands in the way.
+/// All conflicts.
 pub fn plan_config(
     state: &State,
     wanted: &DeclaredConfig,
@@ -117,14 +118,14 @@ struct ConfigPlanner<'a> {
     next_id: u64,
     uuids: &'a [Uuid],
     uuids_drawn: usize,
-    /// UUIDs that new objects are to have.
+    /// UUIDs declared for new objects.
     new_uuids: BTreeSet<Uuid>,
-    /// Numbers of what there is and is declared.
+    /// Numbers of existing objects that are declared.
     declared_ids: BTreeSet<u64>,
     changes: Vec<PlannedChange>,
     steps: Vec<PlanStep>,
     conflicts: Vec<ApplyConflict>,
-    /// The declared projects by name.
+    /// Declared projects by name.
     projects: BTreeMap<Box<str>, ProjectId>,
 }
 
@@ -135,7 +136,7 @@ impl ConfigPlanner<'_> {
         id
     }
 
-    /// A random name.
+    /// Takes the next random UUID.
     fn draw_uuid(&mut self) -> Uuid {
         let name = self.uuids.get(self.uuids_drawn).copied().unwrap_or_default();
         self.uuids_drawn += 1;
@@ -146,7 +147,7 @@ impl ConfigPlanner<'_> {
         self.conflicts.push(ApplyConflict { object: at.clone(), field, reason: reason.into() });
     }
 
-    /// Whether the source owns something that it no longer names, and that is to be deleted.
+    /// True if the source owns an object that it no longer declares, and that will be deleted.
     fn is_to_be_deleted(&self, id: u64) -> bool {
         self.options.prune_limit.is_some()
             && !self.declared_ids.contains(&id)
@@ -154,7 +155,8 @@ impl ConfigPlanner<'_> {
             && self.state.declared.source(id) == self.source
     }
 
-    /// Notes an object that is there and declared, and how it differs. Whether it may be changed.
+    /// Records an existing object that is declared, and its differences. Returns true if it may be
+    /// changed.
     fn compare_existing(&mut self, id: u64, at: &ObjectPath, old: &ObjectFields, new: &ObjectFields, uuid: Option<Uuid>) -> bool {
         self.declared_ids.insert(id);
         let (fields, owner) = (diff_fields(old, new), self.state.declared.source(id));
@@ -184,9 +186,9 @@ impl ConfigPlanner<'_> {
         op == ChangeOperation::Change
     }
 
-    /// Notes an object that is made.
+    /// Records a new object.
     fn note_new_object(&mut self, id: u64, at: &ObjectPath, fields: &ObjectFields, uuid: Option<Uuid>) {
-        // Nothing has been drawn yet if this is only looked at.
+        // A preview has no random UUIDs.
         let uuid = uuid.filter(|uuid| !uuid.is_nil());
         let fields = diff_fields(&ObjectFields::new(), fields);
         self.changes.push(PlannedChange { operation: ChangeOperation::Add, object: at.clone(), fields, uuid, needs_password_link: false });
@@ -196,7 +198,8 @@ impl ConfigPlanner<'_> {
         }
     }
 
-    /// What the source owns and does not name: it goes, if that is allowed, or is told.
+    /// Plans the deletion of objects that the source owns but does not declare. If deletion is not
+    /// allowed, only reports them.
     fn plan_deletions(&mut self) {
         let Some(source) = self.source else { return };
         let left: Vec<_> = self.state.declared.ids_of(source).filter(|id| !self.declared_ids.contains(id)).collect();
@@ -222,7 +225,7 @@ impl ConfigPlanner<'_> {
         }
     }
 
-    /// The object of a number, and how a file would name it.
+    /// Finds the object with a number, and its name in a declaration.
     fn find_object(&self, id: u64) -> Option<(ObjectPath, ExistingObject, Option<Uuid>)> {
         let path = |project: ProjectId, kind, name: &str, uuid: Uuid| {
             let project = self.state.project(project)?.project.name.as_str().into();

@@ -1,4 +1,5 @@
-//! When the writer has to look at the time: the wheel of deadlines, and the hourly round of housekeeping in it.
+//! Deadlines: determines when the writer must check the time, by a timing wheel of the deadlines
+//! and of the hourly housekeeping.
 
 use std::collections::HashMap;
 
@@ -11,57 +12,59 @@ use crate::wheel::TimingWheel;
 
 /// Microseconds of a tick of the wheel (about 65 ms).
 const TICK_MICROS: i64 = 1 << 16;
-/// The wheel's entry for housekeeping; ids of checks begin at 1.
+/// Entry of the wheel for housekeeping. Ids of checks begin at 1.
 const HOUSEKEEPING_ENTRY: u64 = 0;
 /// Seconds between two rounds of housekeeping.
 const HOUSEKEEPING_SECS: i64 = 3600;
 
-/// Entries of the wheel for each check, and beside these, above which the wheel is rebuilt: most stand for checks that are gone.
+/// Numbers of entries, for each check and in addition, above which the wheel is rebuilt. Most
+/// entries are then stale.
 const ENTRIES_PER_CHECK: usize = 4;
 const STALE_ENTRY_ALLOWANCE: usize = 4096;
 
-/// The deadlines of all checks. Entries of the wheel are hints: a ping that postpones a deadline leaves them alone.
+/// Deadlines of all checks. Entries of the wheel are hints: a ping that postpones a deadline does
+/// not remove them.
 pub(super) struct DeadlineWheel {
     wheel: TimingWheel,
     armed: HashMap<CheckId, ArmedTicks, RandomState>,
-    /// The latest tick that was asked for.
+    /// Latest tick for which due entries were taken.
     latest_tick: u64,
-    /// The tick of the next round of housekeeping.
+    /// Tick of the next round of housekeeping.
     housekeeping: u64,
     due: Vec<u64>,
 }
 
-/// The two earliest entries that a check has in the wheel. A run's deadline often precedes the ping's. Remembering both avoids
-/// inserting the ping's again after every run.
+/// The two earliest entries of a check in the wheel. The deadline of a run often precedes that of
+/// the ping. Remembering both avoids inserting the latter again after every run.
 struct ArmedTicks {
     next: u64,
     later: Option<u64>,
 }
 
-/// What has come due.
+/// Work that is due.
 #[derive(Default, Debug)]
 pub(super) struct DueWork {
     /// Checks whose deadline may have passed.
     pub(super) checks: Vec<CheckId>,
-    /// Time for a round of housekeeping.
+    /// True if a round of housekeeping is due.
     pub(super) housekeeping: bool,
-    /// There is more; this was as much as was asked for.
+    /// True if more checks are due than the requested number.
     pub(super) more: bool,
 }
 
-/// The first tick that does not begin before the moment, so that nothing comes due early.
+/// First tick that does not begin before the moment, so that nothing is due early.
 fn tick_after(moment: Timestamp) -> u64 {
     let micros = moment.micros().max(0);
     (micros / TICK_MICROS + i64::from(micros % TICK_MICROS > 0)).unsigned_abs()
 }
 
-/// The tick that has begun at a moment.
+/// Tick in which a moment lies.
 fn tick_at(moment: Timestamp) -> u64 {
     (moment.micros().max(0) / TICK_MICROS).unsigned_abs()
 }
 
 impl DeadlineWheel {
-    /// Arms all checks, and the first round of housekeeping at once.
+    /// Arms all checks. The first round of housekeeping is due at once.
     pub(super) fn new<'a>(checks: impl Iterator<Item = &'a Check>, now: Timestamp) -> Self {
         let asked = tick_at(now);
         let mut alarm = Self {
@@ -75,24 +78,25 @@ impl DeadlineWheel {
         alarm
     }
 
-    /// Forgets a check that is gone. Its entries in the wheel stay until they come due or the wheel is rebuilt.
+    /// Removes a deleted check. Its entries in the wheel stay until they are due or the wheel is
+    /// rebuilt.
     pub(super) fn disarm(&mut self, id: CheckId) {
         self.armed.remove(&id);
     }
 
-    /// True if most entries of the wheel stand for nothing.
+    /// True if most entries of the wheel are stale.
     pub(super) fn has_stale_entries(&self) -> bool {
         self.wheel.len() > STALE_ENTRY_ALLOWANCE + ENTRIES_PER_CHECK * self.armed.len()
     }
 
-    /// Makes the wheel anew, with what is needed alone.
+    /// Rebuilds the wheel with the needed entries only.
     pub(super) fn rebuild<'a>(&mut self, checks: impl Iterator<Item = &'a Check>) {
         (self.wheel, self.armed) = (TimingWheel::new(self.latest_tick), HashMap::default());
         self.wheel.insert(self.housekeeping, HOUSEKEEPING_ENTRY);
         checks.for_each(|check| self.arm(check));
     }
 
-    /// Sees to it that the check is looked at when its deadline passes, or when it is decided whether its downtime is told.
+    /// Arms a check for its deadline, or for the decision about a held alert.
     pub(super) fn arm(&mut self, check: &Check) {
         let Some(at) = check.state.next_evaluation(&check.settings) else { return };
         let next = tick_after(at);
@@ -103,12 +107,14 @@ impl DeadlineWheel {
         }
     }
 
-    /// Whether it was asked for a time later than `now`: what is armed for a time between would come due at once, again and again.
+    /// True if due entries were taken for a time later than `now`. Entries armed for a time in
+    /// between would be due at once, repeatedly.
     pub(super) fn is_ahead_of(&self, now: Timestamp) -> bool {
         self.latest_tick > tick_at(now)
     }
 
-    /// At most `most` of what has come due at `now`. Each check named has to be armed again.
+    /// Takes at most `most` entries that are due at `now`. The caller must arm each returned check
+    /// again.
     pub(super) fn take_due(&mut self, now: Timestamp, most: usize) -> DueWork {
         self.latest_tick = self.latest_tick.max(tick_at(now));
         let mut due = DueWork { more: self.wheel.advance(self.latest_tick, most, &mut self.due), ..DueWork::default() };
@@ -119,7 +125,7 @@ impl DeadlineWheel {
                 self.wheel.insert(self.housekeeping, HOUSEKEEPING_ENTRY);
                 continue;
             }
-            // An entry that comes due before the next one that is known has been superseded.
+            // An entry before the next known one is superseded.
             let id = CheckId(id);
             let Some(armed) = self.armed.get_mut(&id).filter(|armed| armed.next <= self.latest_tick) else { continue };
             match armed.later.take() {
@@ -131,13 +137,13 @@ impl DeadlineWheel {
         due
     }
 
-    /// Microseconds from `now` until something may come due.
+    /// Microseconds from `now` until an entry may be due.
     pub(super) fn micros_until_next(&self, now: Timestamp) -> Option<u64> {
         let next = i64::try_from(self.wheel.next_tick()?.saturating_mul(TICK_MICROS.unsigned_abs())).unwrap_or(i64::MAX);
         Some(Timestamp::from_micros(next).micros_since(now).max(0).unsigned_abs())
     }
 
-    /// Whether a check that waits for something will be looked at no later than that.
+    /// True if the check will be evaluated in time, or waits for nothing.
     pub(super) fn covers(&self, check: &Check) -> bool {
         let armed = self.armed.get(&check.id);
         check.state.next_evaluation(&check.settings).is_none_or(|at| armed.is_some_and(|armed| armed.next <= tick_after(at)))
@@ -157,7 +163,7 @@ mod tests {
         Timestamp::from_secs(1_800_000_000 + secs)
     }
 
-    /// A check that is expected every day, with an hour of grace.
+    /// Check with a daily ping and an hour of grace.
     fn daily() -> Check {
         let random = Random::seeded(1);
         let state = crate::domain::check::CheckState::new(at(0));

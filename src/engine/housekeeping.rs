@@ -1,5 +1,6 @@
-//! Work that keeps the file small and start-up short: the checkpoint of check rows, the sweep of pings, the pruning of old flips. It is
-//! done in slices beside the batches, so that no ping waits for it.
+//! Housekeeping keeps the file small and the start short: the checkpoint of check rows, the sweep
+//! of pings, the pruning of old flips. It runs in slices together with the batches, so that no ping
+//! waits for it.
 
 mod checkpoint;
 mod chunks;
@@ -20,32 +21,36 @@ use sweep::Sweep;
 pub(super) use checkpoint::LogPosition;
 pub(super) use sweep::LogSize;
 
-/// How much of each job is put off, and how much is done at a time.
+/// Limits of housekeeping: the conditions under which a task is due, and the size of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HousekeepingLimits {
-    /// Rows that a slice writes, removes or looks at, at the most.
+    /// Maximum number of rows that a slice writes, removes or reads.
     pub slice_rows: usize,
     /// Bytes of rows after which a slice of a checkpoint ends.
     pub checkpoint_bytes: u64,
-    /// Bytes of bodies after which a slice of a sweep ends, unless more came in meanwhile.
+    /// Bytes of bodies after which a slice of a sweep ends, unless more arrived in the meantime.
     pub sweep_bytes: u64,
-    /// A ping or mail that puts more bytes of bodies into the log is written in pieces, and one at a time.
+    /// Bytes of bodies above which a ping or mail is written in chunks, one ping or mail at a time.
     pub large_body_bytes: usize,
-    /// Bytes of a piece, at the most.
+    /// Maximum size of a chunk in bytes.
     pub chunk_bytes: usize,
-    /// Pings that the tail of the log needs before a checkpoint is made. The tail is what start-up has to replay.
+    /// Minimum number of pings in the tail of the log for a checkpoint. A start must replay the
+    /// tail.
     pub min_tail: u64,
-    /// Pings that the tail needs for each check that there is. A checkpoint writes one row for each check; this spreads its cost.
+    /// Number of pings in the tail for each check before a checkpoint. A checkpoint writes one row
+    /// for each check; this spreads its cost.
     pub tail_per_check: u64,
-    /// Bytes of bodies in the tail that are enough for a checkpoint, however few the pings.
+    /// Bytes of bodies in the tail that suffice for a checkpoint, with any number of pings.
     pub tail_bytes: u64,
-    /// Entries that the log may have above twice its live ones before it is swept.
+    /// Number of entries that the log may have above twice its live ones before it is swept.
     pub slack_entries: u64,
-    /// Bytes of bodies that the log may have above twice those of the kept before it is swept: see [limits](crate::docs::limits).
+    /// Maximum number of bytes of bodies in the log above twice the bytes of kept bodies before it
+    /// is swept: see [limits](crate::docs::limits).
     pub slack_bytes: u64,
-    /// Deliveries that are kept at the most: see [limits](crate::docs::limits).
+    /// Maximum number of deliveries that are kept: see [limits](crate::docs::limits).
     pub max_deliveries: u64,
-    /// Rows for alerts after which a batch takes no further deadlines, and no further commands of a project.
+    /// Rows for alerts after which a batch takes no further deadlines, and no further commands of a
+    /// project.
     pub max_alert_rows: usize,
 }
 
@@ -56,7 +61,7 @@ impl Default for HousekeepingLimits {
             checkpoint_bytes: 1 << 20,
             sweep_bytes: 4 << 20,
             large_body_bytes: 256 << 10,
-            // With what belongs to it, it has a page of 1 MiB.
+            // With its overhead a chunk fills a page of 1 MiB.
             chunk_bytes: (1 << 20) - 1024,
             min_tail: 50_000,
             tail_per_check: 10,
@@ -69,63 +74,64 @@ impl Default for HousekeepingLimits {
     }
 }
 
-/// Flips that are looked at in the time in which another row is written.
+/// Number of flips that can be read in the time of writing another row.
 const FLIPS_PER_ROW: usize = 8;
-/// Flips are kept for the current month and so many full months before it: see [limits](crate::docs::limits).
+/// Full months before the current one for which flips are kept: see [limits](crate::docs::limits).
 const FLIP_MONTHS: i64 = 2;
-/// Deliveries are kept for so many days, and so many of them: see [limits](crate::docs::limits).
+/// Days for which deliveries are kept, and their maximum number: see [limits](crate::docs::limits).
 const DELIVERY_DAYS: i64 = 30;
 const MAX_DELIVERIES: u64 = 50_000;
 
-/// What a slice of work is done with.
+/// Context of a slice of work.
 struct HousekeepingSlice<'a> {
     limits: HousekeepingLimits,
     batch: &'a Batch,
     state: &'a State,
-    /// Pings that the batch has appended, and bytes of bodies that it has written.
+    /// Number of pings that the batch has appended, and bytes of bodies that it has written.
     appended: (u64, u64),
-    /// The ends of both logs.
+    /// Ends of both logs.
     newest: LogPosition,
 }
 
-/// Where housekeeping stands.
+/// Progress of housekeeping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct HousekeepingPosition {
-    /// Check rows hold every ping and flip up to here.
+    /// Check rows contain every ping and flip up to here.
     pub(super) checkpoint: LogPosition,
     size: LogSize,
-    /// The sweep begins here.
+    /// First arrival to sweep.
     pub(super) sweep_from: Arrival,
 }
 
-/// How far each of the jobs is.
+/// State of the housekeeping tasks.
 pub(super) struct Housekeeping {
     limits: HousekeepingLimits,
     checkpoint: Checkpoint,
     sweep: Sweep,
     chunks: ChunkPruning,
-    /// The next flip to be looked at, in a round that is going on.
+    /// Next flip to visit, if a round is in progress.
     next_flip: Option<FlipNumber>,
     deliveries: DeliveryPruning,
-    /// A damaged row of flips has been told.
+    /// True if a damaged row of flips was logged.
     is_damage_logged: bool,
-    /// What an abandoned import has left is to go.
+    /// Removal of the data of abandoned imports.
     import_leftovers: ImportLeftovers,
 }
 
-/// How far the removal of what abandoned imports have left is.
+/// Progress of the removal of data of abandoned imports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ImportLeftovers {
-    /// There is nothing.
+    /// Nothing to remove.
     None,
-    /// There is something. Flips that a start would replay cannot go: first comes a checkpoint.
+    /// There is data to remove, after a checkpoint: flips that a start would replay cannot be
+    /// removed.
     AwaitingCheckpoint,
-    /// It is going.
+    /// The data is being removed.
     Removing,
 }
 
 impl Housekeeping {
-    /// `note_import_change`: an import may have left something.
+    /// `staged`: an abandoned import may have left data.
     pub(super) fn new(thresholds: HousekeepingLimits, checkpoint: LogPosition, size: LogSize, staged: bool) -> Self {
         let mut checkpoint = Checkpoint::new(checkpoint);
         if staged {
@@ -135,7 +141,7 @@ impl Housekeeping {
             limits: thresholds,
             checkpoint,
             sweep: Sweep::new(size),
-            // What was being written when the server ended belongs to nobody.
+            // An upload that was in progress when the server stopped belongs to no ping.
             chunks: ChunkPruning::new_due(),
             next_flip: None,
             deliveries: DeliveryPruning::default(),
@@ -144,7 +150,7 @@ impl Housekeeping {
         }
     }
 
-    /// Time for the hourly round: check rows are brought up to date, and what has died goes.
+    /// Begins the hourly round: updates check rows and removes dead entries.
     pub(super) fn begin_hourly_round(&mut self, state: &State) {
         self.checkpoint.request();
         if self.sweep.has_dead(state) {
@@ -154,12 +160,12 @@ impl Housekeeping {
         self.deliveries.request();
     }
 
-    /// Where it stands, to begin again there.
+    /// Position to resume at later.
     pub(super) fn position(&self) -> HousekeepingPosition {
         HousekeepingPosition { checkpoint: self.checkpoint.position, size: self.sweep.size(), sweep_from: self.sweep.from }
     }
 
-    /// Begins again where it stood, but sweeps only from this arrival on.
+    /// Resumes at a position, but sweeps only from the arrival `from` on.
     pub(super) fn resume_at(&mut self, thresholds: HousekeepingLimits, standing: HousekeepingPosition, from: Arrival) {
         let pieces = std::mem::replace(&mut self.chunks, ChunkPruning::new_due());
         *self = Self {
@@ -169,27 +175,28 @@ impl Housekeeping {
         self.sweep.from = from;
     }
 
-    /// Leaves an upload that could not be read, if it was that, where it is; whether it was.
+    /// Skips an upload that could not be read. Returns true if an upload was the cause.
     pub(super) fn skip_unreadable_upload(&mut self) -> bool {
         self.chunks.skip_unreadable()
     }
 
-    /// Has removed what was written ahead of a command and belongs to no ping.
+    /// Requests the removal of uploaded bodies that belong to no ping.
     pub(super) fn request_chunk_pruning(&mut self) {
         self.chunks.request();
     }
 
-    /// Counts what a batch appends: so many pings, and bytes of their bodies that count as long.
+    /// Counts the pings that a batch appends, and the bytes of their bodies that count as long.
     pub(super) fn count_appended(&mut self, appended: (u64, u64)) {
         self.sweep.count_appended(appended);
     }
 
-    /// Counts pings that a batch has put among the kept.
+    /// Counts pings that a batch has added to the kept ones.
     pub(super) fn count_kept(&mut self, batch: &Batch, kept: KeptPutResult) -> Result<(), StoreError> {
         batch.set_meta_value(MetaKey::KeptBytes, self.sweep.add_kept(kept))
     }
 
-    /// Something has changed of the imports under way. What one leaves that is `over` goes, if it was not finished.
+    /// Records a change of open imports. `over`: an import ended, so data that it left must be
+    /// removed unless it was finished.
     pub(super) fn note_import_change(&mut self, batch: &Batch, state: &State, over: bool) -> Result<(), StoreError> {
         if over {
             self.checkpoint.request();
@@ -201,7 +208,8 @@ impl Housekeeping {
         )
     }
 
-    /// Does the next step of removing what abandoned imports have left; `false`: there was nothing to write.
+    /// Takes the next step of removing data of abandoned imports. Returns `false` if there was
+    /// nothing to write.
     fn remove_import_leftovers(&mut self, batch: &Batch, state: &State) -> Result<bool, StoreError> {
         match self.import_leftovers {
             ImportLeftovers::AwaitingCheckpoint if !self.checkpoint.is_pending() => {
@@ -224,17 +232,17 @@ impl Housekeeping {
         self.deliveries.count_appended(deliveries, state, self.limits.max_deliveries);
     }
 
-    /// From now on slices are as small as they can be: the space that one frees is what the next one needs.
+    /// Makes slices as small as possible: the space that one frees is needed by the next one.
     pub(super) fn use_smallest_slices(&mut self) {
         self.limits = HousekeepingLimits { slice_rows: 16, sweep_bytes: 1, ..self.limits };
     }
 
-    /// Slices are of their usual size again.
+    /// Restores the usual size of slices.
     pub(super) fn use_usual_slices(&mut self, thresholds: HousekeepingLimits) {
         self.limits = thresholds;
     }
 
-    /// Everything that is dead goes, whether or not it is counted.
+    /// Requests the removal of all dead entries, even if they are not counted.
     pub(super) fn request_full_round(&mut self) {
         self.checkpoint.request();
         self.sweep.request();
@@ -243,31 +251,33 @@ impl Housekeeping {
         self.deliveries.request();
     }
 
-    /// Pings in the file.
+    /// Number of pings in the file.
     pub(super) fn ping_count(&self) -> u64 {
         let size = self.sweep.size();
         size.log_len + size.kept_len
     }
 
-    /// Pings in the file, and bytes of their long bodies.
+    /// Number of pings in the file, and bytes of their long bodies.
     pub(super) fn size(&self) -> (u64, u64) {
         let size = self.sweep.size();
         (self.ping_count(), size.log_bytes + size.kept_bytes)
     }
 
-    /// Pieces of bodies that were removed from it.
+    /// Number of removed chunks of bodies.
     pub(super) fn removed_chunks(&self) -> u64 {
         self.chunks.removed
     }
 
-    /// Whether there is work that does not wait for pings.
+    /// True if there is work that does not wait for pings.
     pub(super) fn is_pending(&self) -> bool {
         let is_housekeeping = self.checkpoint.is_pending() || self.sweep.is_pending() || self.chunks.is_pending();
         is_housekeeping || self.next_flip.is_some() || self.deliveries.is_pending() || self.import_leftovers != ImportLeftovers::None
     }
 
-    /// Does one slice of whatever is due in a batch that has just appended so many pings and written so many bytes of bodies, and maybe a
-    /// piece of an `upload`; `false` when it wrote nothing. Without a time nothing goes for its age.
+    /// Runs one slice of the due tasks in a batch. `appended` is the number of pings that the batch
+    /// has appended and of bytes of bodies that it has written. `upload` is the upload in progress,
+    /// which is not removed. Returns `false` if nothing was written. If `now` is `None`, nothing is
+    /// removed for its age.
     pub(super) fn run_slice(
         &mut self,
         batch: &Batch,
@@ -279,14 +289,14 @@ impl Housekeeping {
     ) -> Result<bool, StoreError> {
         let slice = HousekeepingSlice { limits: self.limits, batch, state, appended, newest };
         let mut wrote = self.checkpoint.run_slice(&slice)?;
-        // A sweep that was asked for goes as far as the checkpoint that was asked for with it.
+        // A requested sweep reaches up to the checkpoint that was requested with it.
         if !self.checkpoint.is_pending() || appended.0 > 0 {
             wrote |= self.sweep.run_slice(&slice, self.checkpoint.position.arrival)?;
         }
         if self.sweep.take_unreferenced() {
             self.chunks.request();
         }
-        // Twice what came in, so that it gets ahead of any rate.
+        // Twice the received amount, so that the removal is faster than any rate.
         wrote |= self.chunks.run_slice(batch, self.limits.sweep_bytes.max(2 * appended.1), upload)?;
         wrote |= self.remove_import_leftovers(batch, state)?;
         wrote |= self.prune_flips(batch, state, now)?;
@@ -295,20 +305,20 @@ impl Housekeeping {
         Ok(wrote)
     }
 
-    /// Brings every check row up to date at once, for a clean stop.
+    /// Updates all check rows at once, for a clean stop.
     pub(super) fn write_full_checkpoint(&self, batch: &Batch, state: &State, newest: LogPosition) -> Result<(), StoreError> {
         self.checkpoint.write_full(batch, state, newest)
     }
 
-    /// Looks at the next flips, and removes those that are older than their months or of a check that is gone.
+    /// Visits the next flips, and removes flips that are too old or belong to a deleted check.
     fn prune_flips(&mut self, batch: &Batch, state: &State, now: Option<Timestamp>) -> Result<bool, StoreError> {
         let Some(next) = self.next_flip else { return Ok(false) };
         let (most, before) = (FLIPS_PER_ROW * self.limits.slice_rows, now.map(|now| now.start_of_month(FLIP_MONTHS)));
         let is_old = |at| before.is_some_and(|before| at < before);
         let is_dead = |logged: &LoggedFlip| is_old(logged.flip.at) || !state.is_known_or_imported(logged.check);
-        // One that lies ahead holds nothing up.
+        // A flip in the future does not stop the removal.
         let holds = |logged: &LoggedFlip| now.is_some_and(|now| !logged.flip.at.is_ahead_of(now));
-        // What a start would replay stays.
+        // Flips that a start would replay stay.
         let pruned = batch.prune_flips(next, self.checkpoint.position.flip, most, is_dead, holds)?;
         self.next_flip = pruned.next;
         if let Some(error) = pruned.damaged.filter(|_| !self.is_damage_logged) {

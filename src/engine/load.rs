@@ -1,5 +1,5 @@
-//! What is in the file becomes what is in memory: check rows are the checkpoint, and the pings and flips logged since then are applied
-//! to them.
+//! Loads the file into memory: check rows are the checkpoint, and the pings and flips logged since
+//! then are applied to them.
 
 mod audience;
 
@@ -17,30 +17,30 @@ use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 use crate::store::{MetaKey, Snapshot, Store, StoreError};
 
-/// What is found in the file.
+/// Content of the file.
 pub(super) struct LoadedDatabase {
     pub(super) working: WorkingState,
-    /// What its times say of the clock.
+    /// Times in the file, for the examination of the clock.
     pub(super) timestamps: FileTimestamps,
-    /// Check rows hold every ping and flip up to here.
+    /// Check rows contain every ping and flip up to here.
     pub(super) checkpoint: LogPosition,
-    /// How many pings there are, with what bodies.
+    /// Number and size of the pings.
     pub(super) log_size: LogSize,
-    /// There may be entries of logs of an import that was not finished.
+    /// True if there may be log entries of an import that was not finished.
     pub(super) has_import_leftovers: bool,
 }
 
-/// Times in the file, seen from a moment.
+/// Times in the file, relative to a moment.
 pub(super) struct FileTimestamps {
-    /// The latest of what happened that does not lie ahead of that moment.
+    /// Time of the latest event that is not after that moment.
     pub(super) latest_past: Timestamp,
-    /// The latest of all.
+    /// Time of the latest event.
     pub(super) latest: Timestamp,
-    /// That of the ping that came last.
+    /// Time of the newest ping.
     pub(super) newest_ping: Timestamp,
-    /// When pings could last be taken, as far as the file knows.
+    /// Last time at which pings could be received, if the file contains it.
     pub(super) last_alive: Option<Timestamp>,
-    /// Since when the clock had gone without a step, as of the newest record.
+    /// Time since which the clock had no jump, as of the newest record.
     pub(super) steady_since: Option<Timestamp>,
 }
 
@@ -52,7 +52,8 @@ impl FileTimestamps {
         }
     }
 
-    /// When pings were last taken before `now`, as far as the file knows. A file of an earlier release knows only when something happened.
+    /// Last time before `now` at which pings could be received. A file of an earlier release
+    /// contains only times of events.
     pub(super) fn last_available(&self, now: Timestamp) -> Option<Timestamp> {
         let is_known = |at: &Timestamp| *at > Timestamp::default() && !at.is_ahead_of(now);
         let taken = [self.last_alive, Some(self.newest_ping)].into_iter().flatten().filter(is_known).max();
@@ -60,7 +61,8 @@ impl FileTimestamps {
     }
 }
 
-/// Reads everything that memory holds, as it is seen from `now`; `limits`: see [`WorkingState`]. Rows that this release cannot read are put aside.
+/// Reads everything that is held in memory, relative to `now`. `limits`: see [`WorkingState`]. Rows
+/// that this release cannot read are quarantined.
 pub(super) fn load(store: &Store, limits: (usize, HousekeepingLimits), now: Timestamp) -> Result<LoadedDatabase, StoreError> {
     match read(store, limits, now) {
         Err(StoreError::Corrupt { .. }) => {
@@ -73,7 +75,7 @@ pub(super) fn load(store: &Store, limits: (usize, HousekeepingLimits), now: Time
     }
 }
 
-/// Pauses checks that lack some of their settings, whatever was logged since their rows were written.
+/// Pauses checks that lack some of their settings, regardless of later log entries.
 fn pause_incomplete_checks(store: &Store, state: &mut State, checks: &[CheckId]) -> Result<(), StoreError> {
     let batch = store.batch()?;
     for id in checks {
@@ -177,7 +179,7 @@ fn read(store: &Store, (body_limit, thresholds): (usize, HousekeepingLimits), no
 }
 
 fn read_timestamps(snapshot: &Snapshot, state: &State, now: Timestamp) -> Result<FileTimestamps, StoreError> {
-    // The sweep leaves the newest ping.
+    // The sweep keeps the newest ping.
     let newest = snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default();
     let moment = |mark| -> Result<Option<Timestamp>, StoreError> {
         Ok(i64::try_from(snapshot.meta_value(mark)?).ok().filter(|micros| *micros > 0).map(Timestamp::from_micros))
@@ -194,8 +196,9 @@ fn read_timestamps(snapshot: &Snapshot, state: &State, now: Timestamp) -> Result
     Ok(times)
 }
 
-/// Applies the tails of both logs, merged by the pings during which flips were decided. What is in the log is taken as it is: the
-/// deadlines of then are not looked at again, since zone rules may be newer than they were. The ends of both logs.
+/// Applies the tails of both logs, merged by the pings that caused flips. Log entries are applied
+/// as they are: earlier deadlines are not computed again, since time zone rules may have changed.
+/// Returns the ends of both logs.
 fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPosition) -> Result<LogPosition, StoreError> {
     let mut newest = checkpoint;
     let mut flips = snapshot.flips_after(checkpoint.flip)?.peekable();
@@ -215,12 +218,12 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPosition) -> Re
                 moved.insert(logged.check);
             }
         }
-        // Deleted since, or already in its row.
+        // Deleted since, or already contained in its row.
         if let Some(check) = state.check(ping.check).filter(|check| check.state.last_arrival < arrival) {
             let mut next = check.state;
             let (numbers, caused): (Vec<_>, Vec<_>) = of_ping.iter().copied().unzip();
             next.replay(ping.kind, ping.rid, ping.at, &caused);
-            // A ping before it may have been put aside.
+            // An earlier ping may have been quarantined.
             next.n_pings = ping.n;
             next.last_arrival = arrival;
             next.last_flip = numbers.last().copied().unwrap_or(next.last_flip);
@@ -245,8 +248,9 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPosition) -> Re
     Ok(newest)
 }
 
-/// Applies a flip that no ping is known to have caused. The row of its check was written with it, except by release 0.1, whose flips do
-/// not say during which ping they were decided; the status follows from them alone, whatever their order among the pings.
+/// Applies a flip that no known ping caused. The row of its check was written with it, except by
+/// release 0.1, whose flips do not refer to a ping. The status follows from the flips alone,
+/// regardless of their order among the pings.
 fn apply_flip(state: &mut State, number: FlipNumber, logged: &LoggedFlip) {
     if let Some(check) = state.check(logged.check).filter(|check| check.state.last_flip < number) {
         let mut next = check.state;

@@ -1,4 +1,5 @@
-//! What is looked up of the engine for metrics: a part of the checks at a time, so that the writer does not wait for it.
+//! Queries of the engine for metrics. They read a part of the checks at a time, so that the writer
+//! does not wait.
 
 use super::{CHECKS_PER_LOCK, Handle, OVERDUE_DEADLINE_SECS};
 use crate::domain::ids::ProjectId;
@@ -6,7 +7,8 @@ use crate::metrics::MetricsSnapshot;
 use crate::store::SCHEMA;
 
 impl Handle {
-    /// What there is now, but for the channels. Looks at every check: for threads that may block.
+    /// Current metrics, without the metrics of channels. Visits every check: for threads that may
+    /// block.
     pub fn metrics_readings(&self) -> MetricsSnapshot {
         let mut readings = MetricsSnapshot {
             schema: SCHEMA,

@@ -1,6 +1,7 @@
-//! What doors read from the file: pings, bodies and flips of a check, from a snapshot that is taken and given back within the call.
+//! Reads pings, bodies and flips of a check from the file. The snapshot is opened and closed within
+//! the call.
 //!
-//! These calls may wait for the disk; an async door makes them on a thread that may block.
+//! These calls may wait for the disk. Asynchronous callers run them on a thread that may block.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -14,36 +15,39 @@ use crate::domain::ping::Ping;
 use crate::domain::timestamp::Timestamp;
 use crate::store::{BodyPart, Snapshot, StoreError, TableRows, catch_panic};
 
-/// Pings in one list: see [limits](crate::docs::limits).
+/// Maximum number of pings in one list: see [limits](crate::docs::limits).
 const MAX_LISTED_PINGS: u64 = 1000;
-/// Checks and tables of which it is told that they are damaged.
+/// Maximum number of damaged checks and tables that are logged.
 const MAX_DAMAGE_REPORTS: usize = 1000;
 
-/// Flips that are read from one snapshot. While one is open, pages that are freed are not used again, so the file grows.
+/// Maximum number of flips read from one snapshot. While one is open, freed pages are not reused,
+/// so the file grows.
 const FLIPS_PER_SNAPSHOT: usize = 1000;
-/// Deliveries that are.
+/// Maximum number of deliveries read from one snapshot.
 const DELIVERIES_PER_SNAPSHOT: usize = 1000;
 
 impl Handle {
-    /// The newest pings of a check, newest first: up to its log limit, and never more than 1000.
+    /// Newest pings of a check, newest first: up to its log limit, and at most 1000.
     pub fn pings(&self, check: &Check) -> Result<Vec<Ping>, StoreError> {
         self.newest_pings(check, MAX_LISTED_PINGS)
     }
 
-    /// The newest pings of a check, newest first: at most `most` of those within its log limit.
+    /// Newest pings of a check, newest first: at most `most` of those within its log limit.
     pub fn newest_pings(&self, check: &Check, most: u64) -> Result<Vec<Ping>, StoreError> {
         let state = &check.state;
         let oldest = state.n_pings.saturating_sub(self.ping_log_limit(check).min(most)) + 1;
         self.query_check(check, "pings", |snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
     }
 
-    /// Pings of a check from ping `n` on, which lies there, newest first: at most `most` of those within its log limit.
+    /// Pings of a check from ping `n` at `place` backwards, newest first: at most `most` of those
+    /// within its log limit.
     pub fn pings_from(&self, check: &Check, n: u64, place: Arrival, most: u64) -> Result<Vec<Ping>, StoreError> {
         let oldest = self.first_kept_ping(check).max((n + 1).saturating_sub(most));
         self.query_check(check, "pings", |snapshot| snapshot.pings_of(check.id, n, place, oldest))
     }
 
-    /// The pings of a check up to the one that lies there, newest first: at most `most` of those within its log limit; none if it is gone.
+    /// Pings of a check from the one at `place` backwards, newest first: at most `most` of those
+    /// within its log limit. Empty if it was removed.
     pub fn pings_before(&self, check: &Check, place: Arrival, most: u64) -> Result<Vec<Ping>, StoreError> {
         let first = self.first_kept_ping(check);
         self.query_check(check, "pings", |snapshot| match snapshot.number_at(check.id, place)? {
@@ -52,12 +56,12 @@ impl Handle {
         })
     }
 
-    /// The body of ping `n`, which lies there. `None`: it is there no more, or had none.
+    /// Body of ping `n` at `place`. `None` if it was removed or has no body.
     pub fn body_at(&self, check: &Check, n: u64, place: Arrival) -> Result<Option<Vec<u8>>, StoreError> {
         self.query_check(check, "bodies", |snapshot| snapshot.body_of(check.id, n, place, n))
     }
 
-    /// Ping `n`. `None`: no such ping within the log limit.
+    /// Ping `n`. `None` if there is no such ping within the log limit.
     pub fn ping(&self, check: &Check, n: u64) -> Result<Option<Ping>, StoreError> {
         let state = &check.state;
         if !self.is_within_log_limit(check, n) {
@@ -66,7 +70,7 @@ impl Handle {
         self.query_check(check, "pings", |snapshot| snapshot.ping_of(check.id, state.n_pings, state.last_arrival, n))
     }
 
-    /// The body of ping `n`. `None`: no such ping within the log limit, or it had none.
+    /// Body of ping `n`. `None` if there is no such ping within the log limit, or it has no body.
     pub fn body(&self, check: &Check, n: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let state = &check.state;
         if !self.is_within_log_limit(check, n) {
@@ -75,7 +79,8 @@ impl Handle {
         self.query_check(check, "bodies", |snapshot| snapshot.body_of(check.id, state.n_pings, state.last_arrival, n))
     }
 
-    /// A part of the body of ping `n`, as it lies there. `None`: no such ping within the log limit, or it had none.
+    /// Part of the stored body of ping `n`. `None` if there is no such ping within the log limit,
+    /// or it has no body.
     pub fn part_of_body(&self, check: &Check, n: u64, part: BodyPart) -> Result<Option<Vec<u8>>, StoreError> {
         let newest = (check.state.n_pings, check.state.last_arrival);
         if !self.is_within_log_limit(check, n) {
@@ -84,13 +89,13 @@ impl Handle {
         self.query_check(check, "bodies", |snapshot| snapshot.part_of_body(check.id, newest, n, part))
     }
 
-    /// The flips of a check that are not older than `new`, newest first: in the order in which they were logged, which is not that of their
-    /// times if the clock was set.
+    /// Flips of a check that are not older than `from`, newest first. The order is that of the log,
+    /// which differs from that of the times if the clock was set.
     pub fn flips(&self, check: &Check, from: Timestamp) -> Result<Vec<Flip>, StoreError> {
         self.newest_flips(check, from, usize::MAX)
     }
 
-    /// The newest of these, at most `most`.
+    /// As [`flips`](Self::flips), but at most `most`.
     pub fn newest_flips(&self, check: &Check, from: Timestamp, most: usize) -> Result<Vec<Flip>, StoreError> {
         let (mut flips, mut next) = (Vec::new(), Some(check.state.last_flip));
         while let Some(last) = next.take()
@@ -104,15 +109,16 @@ impl Handle {
         Ok(flips)
     }
 
-    /// The number of the oldest ping of a check within its log limit.
+    /// Number of the oldest ping of a check within its log limit.
     pub fn first_kept_ping(&self, check: &Check) -> u64 {
         check.state.n_pings.saturating_sub(self.ping_log_limit(check)) + 1
     }
 
-    /// Some of them, from number `last` on: so many as are read from one snapshot, and where the others go on, if there are any.
+    /// One page of flips, from number `last` backwards: as many as are read from one snapshot. Also
+    /// returns the number at which the next page begins, if there is one.
     pub fn flips_page(&self, check: &Check, last: FlipNumber, from: Timestamp) -> Result<(Vec<Flip>, Option<FlipNumber>), StoreError> {
         let page = self.query_check(check, "flips", |snapshot| {
-            // Before one that is too old there may be others that are not, if the clock was set back.
+            // If the clock was set back, flips before an old one may be new enough.
             let in_order = snapshot.flips_are_in_order()?;
             let wanted =
                 |logged: &Result<LoggedFlip, StoreError>| !in_order || logged.as_ref().map_or(true, |logged| logged.flip.at >= from);
@@ -122,12 +128,13 @@ impl Handle {
         Ok((page.into_iter().map(|logged| logged.flip).filter(|flip| flip.at >= from).collect(), older))
     }
 
-    /// The flip of this number; `None` when it has been pruned.
+    /// Flip with this number. `None` if it was pruned.
     pub fn flip(&self, number: FlipNumber) -> Result<Option<LoggedFlip>, StoreError> {
         self.query(|snapshot| snapshot.flip(number))
     }
 
-    /// What has become of what was to be told, newest first: at most `most` of those `query`, all with numbers below `before`.
+    /// Logged deliveries, newest first: at most `most` that satisfy `wanted`, all with numbers
+    /// below `before`.
     pub fn deliveries(
         &self,
         before: DeliveryNumber,
@@ -147,11 +154,12 @@ impl Handle {
         Ok(found)
     }
 
-    /// Shows every row of the file as of now, table by table, until `for_each_rows` is false. The file grows by what is written meanwhile, since pages
-    /// that are freed are not used again.
+    /// Calls `show` for every row of the file as of now, table by table, until it returns false.
+    /// The file grows by what is written meanwhile, since freed pages are not reused.
     ///
     /// # Errors
-    /// When the file cannot be read, or has to be opened anew meanwhile: the writer then waits for whoever reads.
+    /// If the file cannot be read, or must be reopened in the meantime: the writer then waits for
+    /// this reader.
     pub fn for_each_rows(&self, mut show: impl FnMut(&TableRows<'_>) -> bool) -> Result<bool, StoreError> {
         self.query(|snapshot| {
             let mut opened_anew = false;
@@ -163,12 +171,12 @@ impl Handle {
         })
     }
 
-    /// A test query of the database.
+    /// Runs a test query of the database.
     pub fn probe(&self) -> Result<(), StoreError> {
         self.query(|snapshot| snapshot.probe())
     }
 
-    /// Whether ping `n` is within the log limit.
+    /// True if ping `n` is within the log limit.
     fn is_within_log_limit(&self, check: &Check, n: u64) -> bool {
         (self.first_kept_ping(check)..=check.state.n_pings).contains(&n)
     }
@@ -177,7 +185,7 @@ impl Handle {
         self.with_state(|state| state.ping_log_limit(check.project))
     }
 
-    /// Reads rows of a check. What is damaged costs this answer, and is told once.
+    /// Reads rows of a check. A damaged row fails this call only, and is logged once.
     fn query_check<T>(
         &self,
         of: &Check,
@@ -198,7 +206,8 @@ impl Handle {
         let store = self.0.store.get()?;
         let found = catch_panic(|| store.snapshot().and_then(|snapshot| query(&snapshot)));
         if let Err(StoreError::Database(_)) = found {
-            // A database that failed answers nobody from then on: the writer is to reopen it, although nobody writes.
+            // A database that failed answers no further queries: the writer must reopen it, even if
+            // there is nothing to write.
             self.0.writable.store(false, Ordering::Relaxed);
             self.0.queue.wake();
         }

@@ -1,6 +1,8 @@
-//! How answers reach their callers: a batch for each thread that asked, so that the writer wakes one task there and not hundreds.
+//! Routes for replies to callers: one batch for each calling thread, so that the writer wakes one
+//! task there instead of hundreds.
 //!
-//! Waking a task from outside of its thread costs a system call, often two; from inside it costs next to nothing.
+//! Waking a task from another thread costs a system call, often two. From its own thread it costs
+//! next to nothing.
 
 use std::cell::Cell;
 use std::sync::{PoisonError, RwLock};
@@ -9,10 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::command::CommandReply;
 
-/// A caller that waits, and what it is told.
+/// Caller that waits, and its reply.
 pub(super) type PendingReply = (oneshot::Sender<CommandReply>, CommandReply);
 
-/// Which inbox of which engine the answers to a command go to.
+/// Identifies the inbox and the engine for the reply to a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReplyRouteId {
     engine: usize,
@@ -23,17 +25,18 @@ thread_local! {
     static THREAD_ROUTE: Cell<Option<ReplyRouteId>> = const { Cell::new(None) };
 }
 
-/// The way back from the writer to the threads that ask.
+/// Routes from the writer to the calling threads.
 #[derive(Default)]
 pub(super) struct ReplyRoutes(RwLock<Vec<mpsc::UnboundedSender<Vec<PendingReply>>>>);
 
-/// The deliveries to one thread.
+/// Inbox for replies to one thread.
 pub struct ReplyInbox(mpsc::UnboundedReceiver<Vec<PendingReply>>);
 
 impl ReplyRoutes {
-    /// From now on answers to what this thread asks come by the inbox, whose [`ReplyInbox::run`] has to run on it.
+    /// Registers an inbox for replies to commands of this thread. [`ReplyInbox::run`] must run on
+    /// it.
     pub(super) fn register_thread(&self) -> ReplyInbox {
-        // What waits in it is bounded by the queue of commands.
+        // Its length is bounded by the queue of commands.
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut inboxes = self.0.write().unwrap_or_else(PoisonError::into_inner);
         THREAD_ROUTE.set(Some(ReplyRouteId { engine: self.engine_id(), inbox: inboxes.len() }));
@@ -41,12 +44,12 @@ impl ReplyRoutes {
         ReplyInbox(receiver)
     }
 
-    /// Where answers to this thread are delivered; `None`: the writer delivers them itself.
+    /// Route to this thread. `None` if the writer sends the replies itself.
     pub(super) fn thread_route(&self) -> Option<ReplyRouteId> {
         THREAD_ROUTE.get().filter(|route| route.engine == self.engine_id())
     }
 
-    /// Hands the answers over, those to one route together.
+    /// Delivers replies, those on one route together.
     pub(super) fn deliver(&self, answers: impl Iterator<Item = (Option<ReplyRouteId>, PendingReply)>) {
         let inboxes = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut carried: Vec<_> = inboxes.iter().map(|_| Vec::new()).collect();
@@ -57,7 +60,7 @@ impl ReplyRoutes {
             }
         }
         for (inbox, carried) in inboxes.iter().zip(carried) {
-            // An inbox that has ended takes nothing; its callers may still be there.
+            // An inbox that has ended accepts nothing, but its callers may still exist.
             if !carried.is_empty()
                 && let Err(undelivered) = inbox.send(carried)
             {
@@ -66,14 +69,14 @@ impl ReplyRoutes {
         }
     }
 
-    /// Tells the engines of a process apart.
+    /// Distinguishes the engines of a process.
     fn engine_id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 }
 
 impl ReplyInbox {
-    /// Delivers until the engine is gone.
+    /// Delivers replies until the engine is dropped.
     pub async fn run(mut self) {
         while let Some(answers) = self.0.recv().await {
             send_replies(answers);
@@ -82,6 +85,6 @@ impl ReplyInbox {
 }
 
 fn send_replies(answers: impl IntoIterator<Item = PendingReply>) {
-    // A caller that has gone away does not want its answer.
+    // The caller may have gone.
     answers.into_iter().for_each(|(caller, answer)| drop(caller.send(answer)));
 }

@@ -1,7 +1,9 @@
-//! All checks, projects, keys and channels in memory, with the lookups that doors and commands need.
+//! State in memory: all checks, projects, keys and channels, with the lookups that requests and
+//! commands need.
 //!
-//! Two of these exist: the writer's own, which a batch changes as it goes, and the published one, which takes over the same
-//! [`ImportedChange`]s after the commit. So nothing that is read is ahead of the file.
+//! There are two instances: that of the writer, which changes with each command of a batch, and the
+//! published one, to which the same [`Change`]s are applied after the commit. So reads never see
+//! data that is not in the file yet.
 
 mod audience;
 mod change;
@@ -20,7 +22,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-// For what we have drawn or counted ourselves. Slugs and names come from outside and have the hasher that withstands chosen keys.
+// For values that the server has generated itself. Slugs and names come from outside and have the
+// hasher that withstands chosen keys.
 use foldhash::fast::RandomState;
 use uuid::Uuid;
 
@@ -46,137 +49,140 @@ use unique::UniqueIndexes;
 pub use users::{UserChange, UserIndex};
 use windows::WindowPhases;
 
-/// A project with what belongs to it.
+/// Project with the objects that belong to it.
 #[derive(Clone, Debug)]
 pub struct ProjectState {
-    /// The project itself.
+    /// Project without the objects that belong to it.
     pub project: Arc<Project>,
-    /// Its checks, oldest first.
+    /// Checks, oldest first.
     pub checks: BTreeSet<CheckId>,
-    /// Its channels, oldest first.
+    /// Channels, oldest first.
     pub channels: BTreeMap<ChannelId, Arc<Channel>>,
-    /// Its maintenance windows, oldest first.
+    /// Maintenance windows, oldest first.
     pub windows: BTreeMap<WindowId, Arc<MaintenanceWindow>>,
-    /// Which of its windows are open; empty in the published state.
+    /// Open windows of the project. Empty in the published state.
     window_phases: WindowPhases,
-    /// Its checks by slug; those without one are not here.
+    /// Checks by slug. Checks without a slug are left out.
     slugs: HashMap<Slug, Vec<CheckId>>,
-    /// Its checks by what requests with `unique` list; empty in the published state, where nobody asks.
+    /// Checks by the fields that requests list in `unique`. Empty in the published state, where it
+    /// is not needed.
     uniques: UniqueIndexes,
-    /// Its checks by those that they depend on.
+    /// Checks by their parents.
     children: ChildIndex,
-    /// Its checks that are held behind a parent.
+    /// Checks whose alerts are held because a parent is down.
     hidden_checks: HiddenChecks,
-    /// Which of its channels its groups stand for.
+    /// Members of the groups among the channels.
     groups: GroupIndex,
-    /// Its checks of which somebody was told that they are down.
+    /// Checks that are down and alerted.
     alerted_down: BTreeSet<CheckId>,
-    /// Its keys.
     keys: BTreeSet<KeyId>,
-    /// Counts the changes of its checks and channels, pings included.
+    /// Number of changes of its checks and channels, including pings.
     pub version: u64,
 }
 
-/// See the module.
+/// State in memory: checks, projects, keys, channels and their lookups.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     checks: HashMap<CheckId, Check, RandomState>,
     by_uuid: HashMap<Uuid, CheckId, RandomState>,
     by_badge: HashMap<Uuid, CheckId, RandomState>,
-    /// Checks whose project is gone: nobody sees them, and they are removed a few at a time.
+    /// Checks of deleted projects: invisible, and removed a few at a time.
     orphans: BTreeSet<CheckId>,
-    /// Those projects: their look-ups are taken down with the checks, since that takes a while, too.
+    /// Deleted projects: their lookups are removed together with the checks, since that takes a
+    /// while, too.
     deleted_projects: BTreeMap<ProjectId, ProjectState>,
     projects: BTreeMap<ProjectId, ProjectState>,
     by_badge_key: HashMap<Box<str>, ProjectId>,
     by_channel: HashMap<ChannelId, ProjectId, RandomState>,
-    /// What waits to be sent.
+    /// Queued alerts.
     pub outbox: Outbox,
-    /// The last times in which no pings could be taken, oldest first.
+    /// Latest outages of the server, oldest first.
     pub outages: Arc<[Outage]>,
-    /// Channels that are gone or disabled, for which something waits: it is removed a few rows at a time.
+    /// Deleted or disabled channels with queued rows, which are removed a few at a time.
     unsendable_channels: BTreeSet<ChannelId>,
     keys: KeyIndex,
-    /// Secrets of other servers, which keys need that nobody has used here yet.
+    /// Secrets of other servers for keys that have not been used here yet.
     pub legacy_secrets: Arc<LegacySecrets>,
-    /// Who may sign in.
+    /// Users of the dashboard.
     pub users: UserIndex,
-    /// What files own.
+    /// Objects that declared configuration owns.
     pub declared: DeclaredObjects,
-    /// Imports under way.
+    /// Open imports.
     pub imports: OpenImports,
-    /// What signs badge URLs; `None` only until a new database has been given one.
+    /// Secret that signs badge URLs. `None` only until a new database has got one.
     pub badge_secret: Option<BadgeSecret>,
-    /// What tells this database from every other one; `None` only until it has been given one.
+    /// Number that distinguishes this database from others. `None` only until it has got one.
     pub instance_id: Option<[u8; 4]>,
-    /// Drawn at random whenever the state is read from the file: the versions of projects count anew from there.
+    /// Random number, drawn whenever the state is read from the file: the versions of projects
+    /// restart from there.
     pub epoch: u64,
 }
 
 impl State {
-    /// A check by its number.
+    /// Check with this number.
     pub fn check(&self, id: CheckId) -> Option<&Check> {
         self.checks.get(&id).filter(|_| self.orphans.is_empty() || !self.orphans.contains(&id))
     }
 
-    /// A check by its UUID.
+    /// Check with this UUID.
     pub fn check_by_uuid(&self, uuid: Uuid) -> Option<&Check> {
         self.check(*self.by_uuid.get(&uuid)?)
     }
 
-    /// A check by its badge UUID.
+    /// Check with this badge UUID.
     pub fn check_by_badge(&self, badge: Uuid) -> Option<&Check> {
         self.check(*self.by_badge.get(&badge)?)
     }
 
-    /// Every check, in the order of projects and then of age.
+    /// All checks, ordered by project and age.
     pub fn checks(&self) -> impl Iterator<Item = &Check> {
         self.projects.keys().flat_map(|project| self.checks_of(*project))
     }
 
-    /// How many checks there are.
+    /// Number of checks.
     pub fn check_count(&self) -> usize {
         self.checks.len() - self.orphans.len()
     }
 
-    /// Whether rows are still to be removed because what they belong to is gone.
+    /// True if rows of deleted objects are still to be removed.
     pub fn has_orphans(&self) -> bool {
         !self.orphans.is_empty() || !self.unsendable_channels.is_empty()
     }
 
-    /// Checks whose rows are still to be removed, since their project is gone.
+    /// Checks of deleted projects whose rows are still to be removed.
     pub fn orphans(&self) -> &BTreeSet<CheckId> {
         &self.orphans
     }
 
-    /// A project with what belongs to it.
+    /// Project with the objects that belong to it.
     pub fn project(&self, id: ProjectId) -> Option<&ProjectState> {
         self.projects.get(&id)
     }
 
-    /// Every project, oldest first.
+    /// All projects, oldest first.
     pub fn projects(&self) -> impl Iterator<Item = &ProjectState> {
         self.projects.values()
     }
 
-    /// A project by its segment in badge URLs.
+    /// Project with this segment in badge URLs.
     pub fn project_by_badge_key(&self, badge_key: &str) -> Option<ProjectId> {
         self.by_badge_key.get(badge_key).copied()
     }
 
-    /// The channel of this number.
+    /// Channel with this number.
     pub fn channel(&self, id: ChannelId) -> Option<&Arc<Channel>> {
         self.project(*self.by_channel.get(&id)?)?.channels.get(&id)
     }
 
-    /// The channels that a check is assigned to. A channel that is gone may stand in its settings until those are written again.
+    /// Channels of a check. Its settings may still list deleted channels, until they are written
+    /// again.
     pub fn channels_of<'a>(&'a self, check: &'a Check) -> impl Iterator<Item = &'a Arc<Channel>> {
         let channels = self.project(check.project).map(|project_state| &project_state.channels);
         channels.into_iter().flat_map(|channels| check.settings.channels.iter().filter_map(|id| channels.get(id)))
     }
 
-    /// The oldest check of a project that equals a request on all of `fields`, which are in order and each once. The first request for
-    /// a list of fields makes an index of the checks by them.
+    /// Oldest check of a project that equals a request in all of `fields`, which are sorted and
+    /// unique. The first request for a list of fields builds an index.
     pub fn check_by_unique(&mut self, project: ProjectId, edit: &CheckEdit, fields: &[UniqueField]) -> Option<CheckId> {
         let Self { projects, checks, .. } = self;
         let ProjectState { checks: own, uniques, slugs, .. } = projects.get_mut(&project)?;
@@ -189,27 +195,27 @@ impl State {
         uniques.candidates(edit, fields, own).find(equal)
     }
 
-    /// The checks of a project, oldest first.
+    /// Checks of a project, oldest first.
     pub fn checks_of(&self, project: ProjectId) -> impl Iterator<Item = &Check> {
         self.checks_after(project, None)
     }
 
-    /// The checks of a project that are younger than this one, oldest first.
+    /// Checks of a project that are younger than `older`, oldest first.
     pub fn checks_after(&self, project: ProjectId, older: Option<CheckId>) -> impl Iterator<Item = &Check> {
         let from = older.map_or(Bound::Unbounded, Bound::Excluded);
         let project_state = self.project(project).into_iter();
         project_state.flat_map(move |project_state| project_state.checks.range((from, Bound::Unbounded))).filter_map(|id| self.check(*id))
     }
 
-    /// The checks of a project that have this slug, oldest first; none for the empty slug.
+    /// Checks of a project with this slug, oldest first. Empty for the empty slug.
     pub fn checks_by_slug(&self, project: ProjectId, slug: &Slug) -> &[CheckId] {
         self.project(project).and_then(|project_state| project_state.slugs.get(slug)).map_or(&[], Vec::as_slice)
     }
 
-    /// The check that a ping is for; `None`: its slug is free in the project of its key.
+    /// Check that a ping is for. `None` if its slug is free in the project of its key.
     ///
     /// # Errors
-    /// When the UUID or the key is unknown, or several checks have the slug.
+    /// If the UUID or the key is unknown, or several checks have the slug.
     pub fn find_ping_target(&self, target: &PingTarget) -> Result<Option<CheckId>, CommandError> {
         match target {
             PingTarget::Uuid(uuid) => self.check_by_uuid(*uuid).map(|check| Some(check.id)).ok_or(CommandError::NotFound),
@@ -224,17 +230,18 @@ impl State {
         }
     }
 
-    /// How many pings of a check are kept.
+    /// Number of pings that are kept for each check of a project.
     pub fn ping_log_limit(&self, project: ProjectId) -> u64 {
         self.project(project).map_or(0, |project_state| u64::from(project_state.project.ping_log_limit))
     }
 
-    /// Whether ping `n` of a check is within its log limit; of a check that is gone none is.
+    /// True if ping `n` of a check is within its log limit. False for a deleted check.
     pub fn is_ping_kept(&self, check: CheckId, n: u64) -> bool {
         n >= self.first_kept_ping(check)
     }
 
-    /// The oldest ping of a check that is within its log limit; above all pings if the check is gone. One that is being imported keeps all.
+    /// Number of the oldest ping of a check within its log limit. Greater than all if the check was
+    /// deleted. A check that is being imported keeps all pings.
     pub fn first_kept_ping(&self, id: CheckId) -> u64 {
         match self.check(id) {
             Some(check) => check.state.n_pings.saturating_sub(self.ping_log_limit(check.project)) + 1,
@@ -243,7 +250,7 @@ impl State {
         }
     }
 
-    /// Makes a change.
+    /// Applies a change.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Pinged { id, state, .. } => {
@@ -283,7 +290,8 @@ impl State {
                 if let Some(project_state) = self.projects.get_mut(&channel.project) {
                     let old = project_state.channels.insert(channel.id, Arc::clone(channel));
                     project_state.groups.put(old.as_deref(), Some(channel));
-                    // Nobody is shown what exactly goes wrong with a channel: whoever polls lists need not read them anew for that.
+                    // Lists do not show the last error of a channel, so clients that poll them need
+                    // not read them again.
                     if old.is_none_or(|old| !old.looks_same_as(channel)) {
                         project_state.version += 1;
                     }
@@ -339,7 +347,7 @@ impl State {
     fn put_check(&mut self, check: &Check) {
         let old = self.checks.insert(check.id, check.clone());
         let Some(project_state) = self.projects.get_mut(&check.project) else {
-            // Its row was not removed yet when the service stopped.
+            // The service stopped before its row was removed.
             self.orphans.insert(check.id);
             return;
         };
@@ -361,7 +369,7 @@ impl State {
         self.declared.put(id.0, None);
         let Some(check) = self.checks.remove(&id) else { return };
         for (index, name) in [(&mut self.by_uuid, check.uuid), (&mut self.by_badge, check.badge)] {
-            // Another check may have got the name of an orphan.
+            // Another check may have got the UUID of an orphan.
             if index.get(&name) == Some(&id) {
                 index.remove(&name);
             }

@@ -1,4 +1,4 @@
-//! A guard against reading the published state twice at a time by one thread.
+//! Guard against nested reads of the published state by one thread.
 
 #[cfg(debug_assertions)]
 use std::cell::Cell;
@@ -8,12 +8,15 @@ thread_local! {
     static IS_READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks the current thread as one that reads the published state, until it is dropped. It does nothing in release builds.
+/// Marks the current thread as reading the published state, until it is dropped. Has no effect in
+/// release builds.
 pub(super) struct StateReadGuard;
 
 impl StateReadGuard {
+    /// Begins a read.
+    ///
     /// # Panics
-    /// In debug builds, when this thread is reading already.
+    /// In debug builds, if this thread already reads.
     pub(super) fn begin() -> Self {
         #[cfg(debug_assertions)]
         assert!(!IS_READING.replace(true), "this thread reads the published state already: see Handle::with_state");

@@ -1,11 +1,13 @@
-//! Where the open database is, for all who read and write it; the writer takes it away to open it anew.
+//! Slot for the open database, shared by readers and the writer. The writer takes the database out
+//! to reopen it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::store::{Store, StoreError};
 
-/// How long readers wait while the database is opened anew: see [limits](crate::docs::limits).
+/// Maximum time for which readers wait while the database is reopened: see
+/// [limits](crate::docs::limits).
 const REOPEN_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct StoreSlot {
@@ -15,9 +17,9 @@ pub(super) struct StoreSlot {
 
 enum StoreSlotState {
     Open(Arc<Store>),
-    /// It comes back soon.
+    /// The database will be back soon.
     Reopening,
-    /// It failed, and nobody knows when it comes back.
+    /// The database has failed, for an unknown time.
     Failed,
 }
 
@@ -26,7 +28,7 @@ impl StoreSlot {
         Self { state: Mutex::new(StoreSlotState::Open(Arc::new(store))), returned: Condvar::new() }
     }
 
-    /// The open database. Waits a second for one that is being opened anew.
+    /// Returns the open database. Waits up to a second while it is being reopened.
     pub(super) fn get(&self) -> Result<Arc<Store>, StoreError> {
         let away = |place: &mut StoreSlotState| matches!(place, StoreSlotState::Reopening);
         let place = self.returned.wait_timeout_while(self.lock_state(), REOPEN_PATIENCE, away).unwrap_or_else(PoisonError::into_inner).0;
@@ -36,7 +38,7 @@ impl StoreSlot {
         }
     }
 
-    /// Takes the database for a short while, unless somebody is using it.
+    /// Takes the database out for a short time, unless it is in use.
     pub(super) fn try_take(&self) -> Option<Store> {
         let mut place = self.lock_state();
         let StoreSlotState::Open(store) = std::mem::replace(&mut *place, StoreSlotState::Reopening) else {
@@ -46,7 +48,7 @@ impl StoreSlot {
         Arc::try_unwrap(store).map_err(|store| *place = StoreSlotState::Open(store)).ok()
     }
 
-    /// Takes a database that failed, for good.
+    /// Takes out a database that has failed.
     pub(super) fn take_failed(&self) -> Option<Arc<Store>> {
         let place = std::mem::replace(&mut *self.lock_state(), StoreSlotState::Failed);
         match place {
@@ -55,7 +57,7 @@ impl StoreSlot {
         }
     }
 
-    /// Gives all who read and write a database again; `None`: it could not be opened.
+    /// Puts a database back. `None` if it could not be opened.
     pub(super) fn put(&self, store: Option<Store>) {
         *self.lock_state() = store.map_or(StoreSlotState::Failed, |store| StoreSlotState::Open(Arc::new(store)));
         self.returned.notify_all();

@@ -1,43 +1,46 @@
-//! What takes long takes turns with pings: it works for a moment and rests for longer, so that no ping waits for long.
+//! Throttle for long work: it works for a moment and pauses for longer, so that no ping waits for
+//! long.
 //!
-//! A low priority is not enough. Whoever has it holds locks of the database as well, and is woken late while others wait for them; and a
-//! processor that is busy all the time has no room for what comes at once.
+//! A low priority does not suffice. A thread with low priority also holds locks of the database,
+//! and is scheduled late while others wait for them. And a processor that is always busy delays
+//! urgent work.
 
 use std::time::Duration;
 
 use super::Handle;
 use crate::clock::Clock;
 
-/// Work from one rest to the next, unless a piece takes longer.
+/// Time of work between two pauses, unless a single step takes longer.
 const WORK_SPAN: Duration = Duration::from_micros(250);
-/// How many times longer than its work a rest is.
+/// Ratio of a pause to the work before it.
 const PAUSE_FACTOR: u32 = 4;
-/// The longest rest. A piece that took longer than usual waited for somebody.
+/// Longest pause. A step that took longer than usual has waited for something else.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-/// How often it is looked whether pings come.
+/// Interval at which the number of received pings is read.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// Rests together: see [limits](crate::docs::limits). Then it goes on without, to come to its end.
+/// Maximum total pause: see [limits](crate::docs::limits). Then the work continues without pauses,
+/// so that it ends.
 const MAX_TOTAL_PAUSE: Duration = Duration::from_secs(1200);
 
-/// Whose pings may have to wait.
+/// Server whose pings the work may delay.
 #[derive(Clone, Copy)]
 pub enum ServerLocation<'h> {
-    /// Those of this server.
+    /// The server of this process.
     InProcess(&'h Handle),
-    /// Those of a server that is another process: whether any come is not known here.
+    /// A server in another process. Its pings are not known here.
     OtherProcess,
     /// No server runs.
     NotRunning,
 }
 
-/// Work that rests in between.
+/// Throttle of long work.
 pub struct Throttle<'h> {
     server: ServerLocation<'h>,
     clock: Clock,
-    /// When it went on after its last rest.
+    /// Uptime at the end of the last pause.
     resumed_at: Duration,
     sampled_at: Duration,
-    /// Pings at the last glance, and whether there were more than at the one before.
+    /// Number of pings at the last sample. `is_busy`: it was higher than that of the sample before.
     sampled_pings: u64,
     is_busy: bool,
     total_pause: Duration,
@@ -51,7 +54,7 @@ impl<'h> Throttle<'h> {
             ServerLocation::OtherProcess | ServerLocation::NotRunning => (Clock::System, 0),
         };
         let now = clock.uptime();
-        // What comes is seen at the first glance; until then it is taken for granted.
+        // Until the first sample, pings are assumed to arrive.
         Self {
             server: beside,
             clock,
@@ -63,21 +66,21 @@ impl<'h> Throttle<'h> {
         }
     }
 
-    /// A piece is done: rests if it is time to.
+    /// Pauses if a pause is due. Called after each step of the work.
     pub fn pause_if_due(&mut self) {
         if let Some(rest) = self.next_pause() {
-            // Woken for nothing it rests a little less.
+            // A spurious wake-up shortens the pause a little.
             std::thread::park_timeout(rest);
             self.resumed_at = self.clock.uptime();
         }
     }
 
-    /// For how long it has rested by now.
+    /// Total pause so far.
     pub fn total_pause(&self) -> Duration {
         self.total_pause
     }
 
-    /// How long to rest now.
+    /// Duration of the pause that is due now.
     fn next_pause(&mut self) -> Option<Duration> {
         let now = self.clock.uptime();
         if let ServerLocation::InProcess(handle) = self.server

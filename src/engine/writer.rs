@@ -1,4 +1,5 @@
-//! The one thread that changes anything: it takes what waits, applies it, writes it in one transaction, commits, publishes, answers.
+//! Writer: the only thread that changes the state. It takes queued commands, applies them, writes
+//! them in one transaction, commits, publishes and replies.
 
 mod availability;
 mod body_upload;
@@ -36,61 +37,65 @@ use availability::PingAvailability;
 use body_upload::BodyUpload;
 use recovery::Recovery;
 
-/// Checks whose deadlines are looked at in one batch.
+/// Maximum number of checks whose deadlines are evaluated in one batch.
 const MAX_EXPIRED_CHECKS: usize = 128;
-/// Seconds after which the log is told of trials again.
+/// Seconds between two log lines about trials.
 const DAY_SECS: i64 = 86_400;
-/// What the first project, check, channel or key of a database is numbered.
+/// Number of the first project, check, channel or key of a database.
 const FIRST_ID: u64 = 1;
 
-/// Why the writer ended.
+/// Reason why the writer ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriterExit {
-    /// The queue was closed and everything in it is answered.
+    /// The queue was closed and all of its commands got a reply.
     Closed,
-    /// A command made it panic: its batch is not written, and the process should be restarted.
+    /// A command caused a panic. Its batch is not written, and the process should be restarted.
     Panicked,
 }
 
-/// See the module.
+/// Applies commands and writes them to the file.
 pub struct Writer {
     shared: Arc<Shared>,
     medium: Medium,
     limits: HousekeepingLimits,
-    /// What of the database has failed, and has to be mended.
+    /// State of the recovery from failures of the database.
     recovery: Recovery,
-    /// The last failure was for want of space: what is dead has to go before more is taken.
+    /// True if the last failure was a full disk: dead entries must be removed before commands are
+    /// accepted.
     is_disk_full: bool,
-    /// What is known of the clock.
+    /// Detector of clock jumps.
     clock_jumps: ClockJumpDetector,
-    /// When pings could be taken.
+    /// Times during which pings could be received.
     availability: PingAvailability,
-    /// The file says since when the clock has gone without a step.
+    /// True if the file contains the time since which the clock had no jump.
     is_steady_time_stored: bool,
-    /// Times may run backwards between flips up to this number and later ones, which the file does not say yet.
+    /// Set if times may run backwards between flips up to this number and later ones. Not stored in
+    /// the file yet.
     flips_out_of_order: Option<FlipNumber>,
-    /// When the log was last told of trials.
+    /// Time of the last log line about trials.
     trials_logged_at: Option<Timestamp>,
-    /// A command whose body is being written ahead of it, and who waits for it.
+    /// Command whose body is being uploaded, with the target of its reply.
     upload: Option<(BodyUpload, ReplyTarget)>,
     memory: WriterMemory,
 }
 
-/// What is derived from the file, at start and again after a failure.
+/// Data derived from the file, at start and again after a failure.
 struct WriterMemory {
     working: WorkingState,
     deadlines: DeadlineWheel,
     housekeeping: Housekeeping,
-    /// The time of the newest command, or of the last look at what there is to do.
+    /// Time of the newest command, or of the last check for due work.
     last_timestamp: Timestamp,
-    /// More deadlines have passed than one batch looks at, or more checks are to be brought back.
+    /// True if more deadlines have passed than one batch evaluates, or more checks have times in
+    /// the future.
     more_due: bool,
-    /// Checks that are still to be brought back; `None`: they have not been looked for since the last step of the clock.
+    /// Checks with times in the future that are still to be rearmed. `None` if they were not
+    /// searched since the last clock jump.
     future_checks: Option<Vec<CheckId>>,
 }
 
 impl WriterMemory {
-    /// Reads the file at `now`; also gives the state to be published.
+    /// Reads the file at `now`. Also returns the state to publish.
     fn read(
         store: &Store,
         body_limit: usize,
@@ -131,13 +136,13 @@ impl Writer {
         let (mut memory, published, times) = read.map_err(|error| medium.explain_error(error))?;
         memory.working.accepts_pings = takes_pings;
         store.tolerate_unreadable();
-        // Reading may have taken a while, but no command has been stamped yet.
+        // Reading may have taken a while, but no command has a timestamp yet.
         let reading = clock.read();
         Self::warn_of_future_records(&times, reading.now);
         let steps = ClockJumpDetector::new(reading, times.steady_since, times.newest_ping);
         let mut presence = PingAvailability::new(times.last_available(reading.now), reading, holds_after_outage);
         if !takes_pings && let Some(away) = presence.stop_recording() {
-            // What is decided meanwhile knows of it, and the next start keeps it.
+            // Decisions until the next start take it into account, and the next start stores it.
             let away = memory.working.state.outages.iter().copied().chain([away]).collect();
             memory.working.state.outages = away;
         }
@@ -197,12 +202,13 @@ impl Writer {
         Ok((Handle(shared), writer))
     }
 
-    /// Works until the queue is closed, or a command makes it panic. Blocks: give it a thread.
+    /// Runs until the queue is closed or a command causes a panic. Blocks: needs a thread of its
+    /// own.
     pub fn run(mut self) -> WriterExit {
         let shared = Arc::clone(&self.shared);
         std::thread::scope(|scope| {
             let (ended, watch) = mpsc::channel::<()>();
-            // It watches until the writer has ended.
+            // Runs until the writer has ended.
             let watch = move || {
                 while watch.recv_timeout(WATCH_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
                     shared.check_writer();
@@ -223,23 +229,25 @@ impl Writer {
         })
     }
 
-    /// One round: waits for something to do (unless it must not wait) and does it. `false` when there will never be more.
+    /// One round: waits for work (if `wait`) and does it. Returns `false` if the queue is closed
+    /// and empty.
     ///
     /// # Errors
-    /// [`Ended::WriterPanicked`] when a command made it panic; nothing can be done with the writer then.
+    /// [`WriterExit::Panicked`] if a command caused a panic. The writer cannot be used after that.
     pub fn step(&mut self, wait: bool) -> Result<bool, WriterExit> {
         let taken = self.shared.queue.take(if wait { self.wait_limit() } else { Duration::ZERO }, self.upload.is_none());
         self.shared.writer_activity.begin_step(self.shared.clock.uptime());
         let done = self.process(taken);
         self.shared.writer_activity.end_step();
         if wait && !self.shared.writable.load(Ordering::Relaxed) {
-            // Callers that come meanwhile wait for the next attempt: one for each of them would keep the medium busy.
+            // Callers wait for the next attempt: an attempt for each of them would keep the medium
+            // busy.
             self.shared.queue.wait_until_closed(self.recovery.pause());
         }
         done
     }
 
-    /// Does what there is to do, or to mend.
+    /// Processes the taken commands and due work, or tries to recover.
     fn process(&mut self, taken: TakenCommands) -> Result<bool, WriterExit> {
         self.check_clock();
         self.check_file_exists();
@@ -274,12 +282,12 @@ impl Writer {
             }
         }
         self.availability.end_outage(now);
-        // Before any deadline is looked at.
+        // Before any deadline is evaluated.
         let ahead = working.state.outages.iter().any(|away| away.to.is_ahead_of(now)).then_some(Command::DropFutureOutages);
         let mut own: Vec<_> = ahead.into_iter().chain(self.availability.pending_outage().map(Command::RecordOutage)).collect();
         own.extend(self.shared.key_updates.take_commands());
         if closed && entries.is_empty() && self.upload.is_none() {
-            // Deadlines and housekeeping are for the next start to see to: nobody waits for them now.
+            // Deadlines and housekeeping are left to the next start.
             if !own.is_empty() {
                 self.process_batch(own, Vec::new())?;
             }
@@ -317,12 +325,12 @@ impl Writer {
         Ok(true)
     }
 
-    /// Whether every check that waits for a deadline will be looked at when it passes. For tests.
+    /// True if every check with a deadline will be evaluated when it passes. For tests.
     pub fn covers_all_deadlines(&self) -> bool {
         self.memory.working.state.checks().all(|check| self.memory.deadlines.covers(check))
     }
 
-    /// Carries out the writer's own commands and then those of callers, in one transaction.
+    /// Processes the writer's own commands and then the commands of callers, in one transaction.
     fn process_batch(&mut self, own: Vec<Command>, entries: Vec<QueuedCommand>) -> Result<(), WriterExit> {
         let (mut commands, mut callers): (Vec<_>, Vec<_>) =
             entries.into_iter().map(|entry| (entry.command, (entry.route, entry.reply))).unzip();
@@ -335,7 +343,8 @@ impl Writer {
             Ok(Err(error)) => {
                 self.is_disk_full = error.is_full();
                 self.recovery.note_failed_batch(count, &error);
-                // Unwritable first: whoever reads the answer must not find the service healthy.
+                // Set before the replies: a caller that reads its reply must not find the service
+                // healthy.
                 self.shared.writable.store(false, Ordering::Relaxed);
                 self.shared
                     .writer_activity
@@ -360,7 +369,7 @@ impl Writer {
         let feed = Arc::clone(&self.shared.feed);
         let publication = feed.begin_publication();
         let changes = self.publish();
-        // Those who waited too long have been answered.
+        // Callers that waited too long have already got a reply.
         let mut callers = self.shared.writer_activity.take_batch_callers();
         if let Some(ahead) = ahead {
             let caller = if more { callers.pop() } else { None };
@@ -376,7 +385,7 @@ impl Writer {
         });
         self.shared.reply_routes.deliver(deliveries);
         self.shared.queue.put_back(later);
-        // Whoever looks on waits longer than whoever pings.
+        // Subscribers are notified after the replies to pings.
         feed.notify_subscribers(&changes, &self.memory.working.state);
         drop(publication);
         let (mut sooner, mut gone) = (Vec::new(), Vec::new());
@@ -391,20 +400,20 @@ impl Writer {
         Ok(())
     }
 
-    /// The newest entries of both logs.
+    /// Newest entries of both logs.
     fn log_end(&self) -> LogPosition {
         let numbers = self.memory.working.numbers;
         LogPosition { arrival: Arrival(numbers.arrival - 1), flip: FlipNumber(numbers.flip - 1), bytes: numbers.body_bytes }
     }
 
-    /// Shows what is on disk now to those who read; what has changed with it.
+    /// Publishes the batch that is on disk, and returns its changes.
     fn publish(&mut self) -> Vec<Change> {
         let effects = std::mem::take(&mut self.memory.working.effects);
         batch_log::count_batch(&self.shared.metrics, &self.memory.working.state, &effects, self.memory.last_timestamp);
         let Effects { changes, flips, full_projects: full, unnotified_checks: unnotified, imported_projects: imported, .. } = effects;
         self.recovery.set_acknowledged(self.memory.working.numbers);
         if !changes.is_empty() {
-            // A batch of refusals keeps no reader waiting.
+            // A batch without changes takes no lock.
             let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
             changes.iter().for_each(|change| published.apply(change));
         }
@@ -420,7 +429,7 @@ impl Writer {
         changes
     }
 
-    /// Sees to it that these checks are looked at when their deadlines pass.
+    /// Arms these checks for their deadlines.
     fn arm_deadlines(&mut self, checks: Vec<CheckId>) {
         let WriterMemory { working, deadlines: alarm, .. } = &mut self.memory;
         checks.into_iter().filter_map(|id| working.state.check(id)).for_each(|check| alarm.arm(check));
@@ -429,7 +438,8 @@ impl Writer {
         }
     }
 
-    /// Removes what is dead, beside no pings. The space goes back to the file, not to the disk. `removed` counts, also up to an error.
+    /// Removes dead entries, without commands of callers. The space is freed in the file, not on
+    /// the disk. `removed` is the number of removed entries, also after an error.
     fn remove_dead(&mut self, removed: &mut u64) -> Result<(), StoreError> {
         let (before, pieces) = (self.memory.housekeeping.ping_count(), self.memory.housekeeping.removed_chunks());
         self.memory.housekeeping.request_full_round();
@@ -440,10 +450,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Does all the housekeeping that there is, and stops: nothing dead is left in the file.
+    /// Runs all housekeeping and ends: no dead entries are left in the file.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn run_all_housekeeping(mut self) -> Result<(), StoreError> {
         while self.memory.working.state.has_orphans() {
             self.apply_and_write(vec![Command::RemoveOrphans], Vec::new(), None)?;
@@ -456,7 +466,7 @@ impl Writer {
         self.write_full_checkpoint()
     }
 
-    /// Brings the check rows up to date, so that the next start has nothing to replay.
+    /// Updates all check rows, so that the next start has nothing to replay.
     fn write_final_checkpoint(&mut self) {
         if let Err(error) = self.write_full_checkpoint() {
             tracing::warn!("the checkpoint of a clean stop could not be written, the next start replays the log: {error}");
@@ -464,7 +474,8 @@ impl Writer {
     }
 }
 
-/// Arms all checks, oldest first: what is due at the same time is then taken in the same order on every machine.
+/// Arms all checks, oldest first: checks that are due at the same time are then taken in the same
+/// order on every machine.
 fn deadlines_of(state: &State, now: Timestamp) -> DeadlineWheel {
     DeadlineWheel::new(state.checks(), now)
 }

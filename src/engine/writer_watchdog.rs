@@ -1,4 +1,5 @@
-//! Watches the writer, which may hang with its disk: whoever waits for it is told, and health knows.
+//! Watchdog of the writer, which may hang if the disk hangs: waiting callers are refused, and the
+//! health status changes.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,42 +9,44 @@ use super::command::Unavailable;
 use super::command_queue::ReplyTarget;
 use super::{Handle, Shared};
 
-/// A step of the writer that takes longer than this is told, and whoever waits is refused: see [limits](crate::docs::limits).
+/// Duration of a step of the writer after which it is logged and callers are refused: see
+/// [limits](crate::docs::limits).
 const STALL_TIME: Duration = Duration::from_secs(8);
-/// How often the watch looks.
+/// Interval of the checks.
 pub(super) const WATCH_INTERVAL: Duration = Duration::from_millis(500);
-/// So many looks in a row have to find the same step old. A process that was frozen, or a clock that jumped, makes every step look so once.
+/// Number of consecutive checks that must find the same step slow. A frozen process or a clock jump
+/// makes any step look slow once.
 const STALL_CONFIRMATIONS: u32 = 3;
 
-/// What the writer is doing, for the watch to see.
+/// Activity of the writer, as seen by the watchdog.
 #[derive(Default)]
 pub(super) struct WriterActivity {
-    /// When the step began that is going on, in microseconds of uptime, at least 1; 0: it waits for something to do. All that is in hand,
-    /// and all that waits, came later or just before.
+    /// Beginning of the current step in microseconds of uptime, at least 1. 0 if the writer waits
+    /// for work. All commands in progress or waiting came after it or just before.
     step_began: AtomicU64,
-    /// `step_began` of a step that was found old, and by how many looks in a row.
+    /// `step_began` of a slow step, and the number of consecutive checks that found it slow.
     slow_step: AtomicU64,
     slow_observations: AtomicU32,
-    /// The step takes too long.
+    /// True if the step takes too long.
     is_stalled: AtomicBool,
-    /// The step has handed a transaction to the disk, and waits for it.
+    /// True while the step waits for the disk to commit a transaction.
     is_committing: AtomicBool,
-    /// The callers of the batch that is being written.
+    /// Callers of the batch that is being written.
     batch_callers: Mutex<Vec<ReplyTarget>>,
 }
 
 impl WriterActivity {
-    /// A step begins at this uptime.
+    /// Records the beginning of a step at this uptime.
     pub(super) fn begin_step(&self, uptime: Duration) {
         self.step_began.store(u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX).max(1), Ordering::Relaxed);
     }
 
-    /// The step has ended.
+    /// Records the end of the step.
     pub(super) fn end_step(&self) {
         self.step_began.store(0, Ordering::Relaxed);
     }
 
-    /// Has `commit` carried out, during which the writer waits for the disk.
+    /// Runs `commit`, during which the writer waits for the disk.
     pub(super) fn during_commit<T>(&self, commit: impl FnOnce() -> T) -> T {
         self.is_committing.store(true, Ordering::Relaxed);
         let done = commit();
@@ -51,22 +54,23 @@ impl WriterActivity {
         done
     }
 
-    /// These wait for the batch that is being written.
+    /// Sets the callers of the batch that is being written.
     pub(super) fn set_batch_callers(&self, callers: Vec<ReplyTarget>) {
         *self.batch_callers.lock().unwrap_or_else(PoisonError::into_inner) = callers;
     }
 
-    /// Those who still wait for it.
+    /// Takes the callers that still wait for the batch.
     pub(super) fn take_batch_callers(&self) -> Vec<ReplyTarget> {
         std::mem::take(&mut *self.batch_callers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether the step that is going on takes too long.
+    /// True if the current step takes too long.
     pub(super) fn is_stalled(&self) -> bool {
         self.is_stalled.load(Ordering::Relaxed)
     }
 
-    /// Returns what the log says of a step that takes too long. The disk is blamed for nothing but its own part.
+    /// Returns the log message for a step that takes too long. It blames the disk only during a
+    /// commit.
     fn stall_message(&self, age: Duration) -> String {
         let secs = age.as_secs();
         if self.is_committing.load(Ordering::Relaxed) {
@@ -83,9 +87,9 @@ impl WriterActivity {
         }
     }
 
-    /// Counts a look at a step of this age; whether it takes too long.
+    /// Counts a check that found a step of this age. Returns true if the step takes too long.
     fn observe_step_age(&self, age: Duration) -> bool {
-        // The first looks come before the time is up, so that they take none.
+        // The first checks come before the limit, so that confirmation causes no delay.
         let is_old = age >= STALL_TIME - WATCH_INTERVAL * (STALL_CONFIRMATIONS - 1);
         let since = self.step_began.load(Ordering::Relaxed);
         let goes_on = is_old && self.slow_step.swap(since, Ordering::Relaxed) == since;
@@ -96,7 +100,7 @@ impl WriterActivity {
 }
 
 impl Shared {
-    /// One look at the writer.
+    /// Checks the writer once.
     pub(super) fn check_writer(&self) {
         let WriterActivity { is_stalled: stalled, .. } = &self.writer_activity;
         let age = self.writer_activity.step_age(self.clock.uptime());
@@ -107,7 +111,7 @@ impl Shared {
             self.retry_damaged_page();
             return;
         }
-        // A recovery says itself what it does.
+        // A recovery logs its own messages.
         if !stalled.swap(true, Ordering::Relaxed) && self.writable.load(Ordering::Relaxed) {
             tracing::error!("{}", self.writer_activity.stall_message(age));
         }
@@ -115,7 +119,8 @@ impl Shared {
         self.queue.refuse_all(Unavailable::StorageFailed);
     }
 
-    /// Once a page that could not be read can be, the database is to be opened anew: it remembers the page as unreadable.
+    /// Requests that the database is reopened once an unreadable page is readable: an open database
+    /// remembers the page as unreadable.
     fn retry_damaged_page(&self) {
         if self.store.get().is_ok_and(|store| store.retry_unreadable()) {
             self.is_page_readable_again.store(true, Ordering::Relaxed);
@@ -125,12 +130,13 @@ impl Shared {
 }
 
 impl Handle {
-    /// How long the step of the writer that is going on has taken; zero: it waits for something to do.
+    /// Age of the current step of the writer. Zero if it waits for work.
     pub fn step_age(&self) -> Duration {
         self.0.writer_activity.step_age(self.0.clock.uptime())
     }
 
-    /// One look at the writer, which [`super::Writer::run`] has taken twice a second. For tests that step it themselves.
+    /// Checks the writer once, as [`super::Writer::run`] does twice a second. For tests that step
+    /// the writer themselves.
     pub fn check_writer(&self) {
         self.0.check_writer();
     }

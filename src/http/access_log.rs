@@ -1,4 +1,4 @@
-//! The access log: a line for each request, which never holds a secret of its path.
+//! Access log: a line for each request, without any secret of its path.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use super::ServerState;
 use crate::wire::client_address::{Client, Peer};
 use crate::wire::reply::HttpReply;
 
-/// Parts of a path that are shown. Whatever else stands there may be a secret: the UUID of a check, a ping key, a badge key, a token.
+/// Path segments that are shown. Any other segment may be a secret: the UUID of a check, a ping
+/// key, a badge key, a token.
 const VISIBLE_SEGMENTS: [&str; 32] = [
     "alerting",
     "api",
@@ -45,7 +46,8 @@ const VISIBLE_SEGMENTS: [&str; 32] = [
     "v3",
 ];
 
-/// Whatever follows one of these is a secret, also if it looks like a part that is shown.
+/// Segments that precede a secret. The segment after one is hidden even if it looks like one that
+/// is shown.
 const SECRET_PARENTS: [&str; 3] = ["ping", "badge", "metrics"];
 
 /// A request as the log shows it.
@@ -66,7 +68,7 @@ impl AccessLogEntry {
         }
     }
 
-    /// Says what the answer is, once its head is known.
+    /// Logs the response, once its head is known.
     pub(super) fn log(self, reply: &HttpReply, door: &ServerState) {
         // JSON writes a wider number as text.
         let micros = u64::try_from(door.handle.clock().uptime().saturating_sub(self.started).as_micros()).unwrap_or(u64::MAX);
@@ -75,11 +77,11 @@ impl AccessLogEntry {
     }
 }
 
-/// A path without its secrets.
+/// Returns a path without its secrets.
 fn mask_path(path: &str) -> String {
     let mut before = "";
     let parts = path.split('/').map(|part| {
-        // Exit statuses, and the number of statuses that a badge tells apart.
+        // Exit statuses, and the number of statuses of a badge.
         let is_number = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
         let is_shown = !SECRET_PARENTS.contains(&before) && (is_number || VISIBLE_SEGMENTS.contains(&part));
         before = part;

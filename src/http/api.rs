@@ -1,4 +1,4 @@
-//! The Management API: what every request to it goes through before and after its resource answers.
+//! Management API: common steps of every request, before and after its resource is handled.
 
 mod auth;
 mod badges;
@@ -41,15 +41,15 @@ use check_fields::{CheckFields, FieldError, RequestDocument};
 use etag::tagged_reply;
 use view::{ApiView, CheckMembers};
 
-/// Bytes of a request body; more are answered 413.
+/// Maximum bytes of a request body; longer ones are answered with 413.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// What the API keeps beside the engine.
+/// State of the API beside the engine.
 pub(crate) struct ApiState {
     rate_limiter: rate_limit::RateLimiter,
     unique_keys: Arc<unique_keys::UniqueKeyCache>,
     list_limit: list_limit::ListLimit,
-    /// The OpenAPI description of all this.
+    /// OpenAPI description of the API.
     pub(crate) openapi: Bytes,
 }
 
@@ -64,7 +64,8 @@ impl ApiState {
     }
 }
 
-/// Answers a request to an address of the API. Browsers may call from any site: nothing but the key counts.
+/// Responds to a request to the API. Browsers may call it from any site, because only the key
+/// authorizes.
 pub(super) async fn respond(door: &ServerState, endpoint: Endpoint, request: Request<IncomingBody<'_>>, peer: Peer) -> HttpReply {
     let Endpoint { version, resource, is_slash_missing: slash_missing } = endpoint;
     if slash_missing && request.method() != Method::OPTIONS && Verb::from_method(request.method()) != Some(Verb::Get) {
@@ -79,7 +80,8 @@ pub(super) async fn respond(door: &ServerState, endpoint: Endpoint, request: Req
     run_call(door, takes, endpoint, request, peer, dispatch).await
 }
 
-/// Answers a request to an address below `/api/overdue/v1`: keys, limits and errors are those of the API.
+/// Responds to a request below `/api/overdue/v1`: keys, limits and errors are the same as in the
+/// API.
 pub(super) async fn respond_extension(
     door: &ServerState,
     resource: ExtensionResource,
@@ -94,13 +96,13 @@ pub(super) async fn respond_extension(
     run_call(door, takes, resource, request, peer, extensions::dispatch).await
 }
 
-/// What an address takes.
+/// Rules of an endpoint.
 struct EndpointRules {
-    /// As `Allow` lists them.
+    /// Methods, in the format of `Allow`.
     methods: &'static str,
-    /// How a body is read.
+    /// Parser of the body.
     parse_body: fn(&[u8]) -> Result<RequestDocument, FieldError>,
-    /// Whether a read-only key may read there.
+    /// True if a read-only key may read there.
     allows_read_only: bool,
 }
 
@@ -145,7 +147,7 @@ async fn authorize_call<'a, A>(
     }
     let body = match verb {
         Verb::Post | Verb::Put => request_body::read_whole(body, MAX_BODY_BYTES, &door.body_budget).await?,
-        // It means nothing here. It is read because the next request comes after it.
+        // The body has no meaning here. It is read because the next request follows it.
         Verb::Get | Verb::Delete => request_body::read_prefix(body, 0, &door.body_budget).await.unwrap_or_default(),
     };
     let length = body.len();
@@ -158,10 +160,10 @@ async fn authorize_call<'a, A>(
     Ok((ApiCall { server: door, endpoint: address, caller, now: door.handle.now(), parts: head, body_length: length, document }, verb))
 }
 
-/// What a request wants of its resource.
+/// Verb of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verb {
-    /// GET, or HEAD: hyper sends the answer to HEAD without its body.
+    /// GET or HEAD; hyper sends the response to HEAD without its body.
     Get,
     Post,
     Put,
@@ -180,7 +182,7 @@ impl Verb {
     }
 }
 
-/// Which function answers which request. Every pair of a resource and a verb stands here.
+/// Dispatches a request. Every pair of a resource and a verb is listed.
 async fn dispatch(call: ApiCall<'_>, verb: Verb) -> Result<HttpReply, HttpError> {
     match (call.endpoint.resource, verb) {
         (ApiResource::Checks, Verb::Get) => tagged_reply(&call, checks::list(&call)).await,
@@ -192,7 +194,7 @@ async fn dispatch(call: ApiCall<'_>, verb: Verb) -> Result<HttpReply, HttpError>
         (ApiResource::Pause(uuid), Verb::Post) => checks::pause(call, uuid).await,
         (ApiResource::Resume(uuid), Verb::Post) => checks::resume(call, uuid).await,
         (ApiResource::Pings(uuid), Verb::Get) => {
-            // Access comes before any tag.
+            // Access is checked before any entity tag.
             let check = call.find_check(CheckRef::Uuid(uuid)).await?;
             tagged_reply(&call, pings::list(&call, check)).await
         }
@@ -214,7 +216,7 @@ async fn dispatch(call: ApiCall<'_>, verb: Verb) -> Result<HttpReply, HttpError>
     }
 }
 
-/// The address of a resource with the query of the request, relative to the host.
+/// Returns the path of a resource with the query of the request, relative to the host.
 fn redirect_location(door: &ServerState, version: ApiVersion, resource: ApiResource, uri: &Uri) -> String {
     let mut location = door.config.base_url.path().to_owned();
     Route::Api(Endpoint::new(version, resource)).write(&mut location);
@@ -224,22 +226,22 @@ fn redirect_location(door: &ServerState, version: ApiVersion, resource: ApiResou
     location
 }
 
-/// A request that its resource may carry out.
+/// An authorized request.
 pub(crate) struct ApiCall<'a, A = Endpoint> {
     server: &'a ServerState,
-    /// What it is sent to.
+    /// Endpoint of the request.
     endpoint: A,
     caller: ApiCaller,
-    /// When it came.
+    /// Time at which the request arrived.
     now: Timestamp,
     parts: &'a Parts,
-    /// Bytes of the body.
+    /// Length of the body in bytes.
     body_length: usize,
-    /// The body of a POST or PUT; otherwise empty.
+    /// Body of a POST or PUT; otherwise empty.
     document: RequestDocument,
 }
 
-/// How a path names a check.
+/// Reference to a check in a path.
 #[derive(Clone, Copy)]
 pub(crate) enum CheckRef {
     Uuid(Uuid),
@@ -251,7 +253,8 @@ impl<A> ApiCall<'_, A> {
         &self.server.handle
     }
 
-    /// The check of this UUID in the caller's project. One of another project is denied.
+    /// Returns the check of this UUID in the caller's project. A check of another project is
+    /// denied.
     fn own_check(&self, uuid: Uuid) -> Result<Check, HttpError> {
         let check = self.handle().with_state(|state| state.check_by_uuid(uuid).cloned().ok_or(HttpError::NotFound))?;
         if check.project == self.caller.project { Ok(check) } else { Err(HttpError::Forbidden) }
@@ -263,7 +266,8 @@ impl ApiCall<'_> {
         ApiView { base_url: self.server.config.base_url.clone(), version: self.endpoint.version, read_only: self.caller.read_only }
     }
 
-    /// The check in the caller's project. A UUID of another project is denied. A unique key of another project is unknown.
+    /// Returns the check in the caller's project. A UUID of another project is denied. A unique key
+    /// of another project is unknown.
     async fn find_check(&self, check: CheckRef) -> Result<Check, HttpError> {
         let (handle, project) = (self.handle(), self.caller.project);
         let uuid = match check {
@@ -283,7 +287,8 @@ impl ApiCall<'_> {
         self.own_check(uuid)
     }
 
-    /// What a create or update request asks for: of a check with these settings, or of a new one.
+    /// Parses the fields of a create or update request: for a check with these settings, or for a
+    /// new one.
     async fn parse_fields(&mut self, stored: Option<Arc<CheckSettings>>) -> Result<CheckFields, HttpError> {
         let (document, version) = (std::mem::take(&mut self.document), self.endpoint.version);
         let parse = move || match stored {
@@ -296,7 +301,7 @@ impl ApiCall<'_> {
 
 impl From<StoreError> for HttpError {
     fn from(error: StoreError) -> Self {
-        // What is damaged was told when it was met first.
+        // Damage was reported when it was found first.
         if !matches!(error, StoreError::Damaged { .. }) {
             tracing::warn!("the database could not be read: {error}");
         }
@@ -310,7 +315,7 @@ impl From<FieldError> for HttpError {
     }
 }
 
-/// Shows checks as a key that may read and write sees them.
+/// Returns a function that renders a check as a read-write key sees it.
 pub fn check_renderer(base_url: BaseUrl, handle: Handle) -> Box<dyn Fn(&Check) -> String + Send> {
     let view = ApiView { base_url, version: ApiVersion::V3, read_only: false };
     Box::new(move |check| {

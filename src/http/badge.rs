@@ -1,4 +1,5 @@
-//! Badges: how a check, a tag or a whole project is doing, for anyone who has the URL, as a picture or as JSON.
+//! Badges: status of a check, a tag or a whole project, for anyone who has the URL, as a picture or
+//! as JSON.
 
 mod count_cache;
 mod svg;
@@ -21,10 +22,11 @@ use crate::wire::reply::{self, HttpError, HttpReply};
 use crate::wire::route::{BadgeFormat, BadgePath, BadgeStates};
 pub(super) use count_cache::BadgeCountCache;
 
-/// What stands on the badge of a check without name and slug. Never its UUID, which would let whoever sees the badge ping it.
+/// Label of the badge of a check without name and slug. The UUID is never shown, because every
+/// reader of the badge could then ping the check.
 const UNNAMED: &str = "unnamed";
 
-/// What a badge says.
+/// Status on a badge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum BadgeStatus {
     Up,
@@ -41,7 +43,7 @@ impl BadgeStatus {
         }
     }
 
-    /// Its colour in a picture.
+    /// Returns its colour in a picture.
     fn colour(self) -> &'static str {
         match self {
             Self::Up => "#4c1",
@@ -50,7 +52,7 @@ impl BadgeStatus {
         }
     }
 
-    /// The word of shields.io for it.
+    /// Returns its name in the format of shields.io.
     fn severity(self) -> &'static str {
         match self {
             Self::Up => "success",
@@ -60,7 +62,7 @@ impl BadgeStatus {
     }
 }
 
-/// How many checks a badge covers, and how they are. New and paused ones count as up.
+/// Number of checks that a badge covers, by status. New and paused checks count as up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct BadgeCounts {
     total: usize,
@@ -78,7 +80,7 @@ impl BadgeCounts {
         }
     }
 
-    /// The worst of them; up where there are none.
+    /// Returns the worst status of the checks; up if there are none.
     fn status(self, states: BadgeStates) -> BadgeStatus {
         match (self, states) {
             (Self { down: 1.., .. }, _) => BadgeStatus::Down,
@@ -88,7 +90,7 @@ impl BadgeCounts {
     }
 }
 
-/// A badge to be written.
+/// A badge to render.
 struct Badge {
     label: String,
     counts: BadgeCounts,
@@ -96,7 +98,7 @@ struct Badge {
     format: BadgeFormat,
 }
 
-/// Answers a request to a badge URL.
+/// Responds to a request to a badge URL.
 pub(super) async fn respond(door: &ServerState, path: BadgePath) -> Result<HttpReply, HttpError> {
     let handle = &door.handle;
     let (shown, states, format) = match path {
@@ -122,7 +124,8 @@ pub(super) async fn respond(door: &ServerState, path: BadgePath) -> Result<HttpR
     Ok(Badge { label, counts, states, format }.to_reply())
 }
 
-/// The label and the counts of a tag, or of all checks of a project. They are counted anew when something may have changed.
+/// Returns the label and the counts of a tag, or of all checks of a project. Counts again if
+/// something may have changed.
 async fn project_counts(door: &ServerState, project: ProjectId, tag: Option<Box<str>>) -> Result<(String, BadgeCounts), HttpError> {
     let label = tag.as_deref().unwrap_or(&door.config.site_name).to_owned();
     if let Some(counts) = door.badge_counts.get(&door.handle, project, tag.as_deref()) {
@@ -133,7 +136,7 @@ async fn project_counts(door: &ServerState, project: ProjectId, tag: Option<Box<
     Ok((label, counts))
 }
 
-/// The label and the counts of one check.
+/// Returns the label and the counts of one check.
 fn check_counts(handle: &Handle, badge: Uuid) -> Option<(String, BadgeCounts)> {
     handle.with_state(|state| {
         let check = state.check_by_badge(badge)?;
@@ -152,7 +155,7 @@ impl Badge {
         let reply = match format {
             BadgeFormat::Svg => {
                 let mut reply = reply::content("image/svg+xml", svg::draw(label, status.name(), status.colour()));
-                // Opened as a page it loads and runs nothing.
+                // If it is opened as a page, it loads and runs nothing.
                 reply::set_header(&mut reply, CONTENT_SECURITY_POLICY, "default-src 'none'");
                 reply
             }

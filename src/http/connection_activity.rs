@@ -1,23 +1,24 @@
-//! What moves on a connection, so that a stop waits for answers that are taken and for nothing else.
+//! Activity of a connection, so that a stop waits only for responses that are still being read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A connection on which no request is carried out and no byte has gone out for so long is quiet.
+/// Time without a request in progress and without an outgoing byte after which a connection is
+/// idle.
 const QUIET_TIME: Duration = Duration::from_millis(250);
 
-/// What has moved so far.
+/// Activity so far.
 #[derive(Default)]
 pub(super) struct ConnectionActivity {
-    /// A request is being carried out.
+    /// True while a request is handled.
     is_busy: AtomicBool,
-    /// The answer that goes out has no end.
+    /// True if the current response is endless.
     is_endless: AtomicBool,
-    /// Bytes that have gone out.
+    /// Total bytes sent.
     pub(super) bytes_written: AtomicU64,
 }
 
-/// A request is being carried out.
+/// Marks a request as in progress until it is dropped.
 struct RequestGuard<'a>(&'a AtomicBool);
 
 impl Drop for RequestGuard<'_> {
@@ -27,24 +28,25 @@ impl Drop for RequestGuard<'_> {
 }
 
 impl ConnectionActivity {
-    /// A request is being carried out until what this gives is dropped.
+    /// Marks a request as in progress until the returned guard is dropped.
     pub(super) fn begin_request(&self) -> impl Drop {
         self.is_busy.store(true, Ordering::Relaxed);
         self.is_endless.store(false, Ordering::Relaxed);
         RequestGuard(&self.is_busy)
     }
 
-    /// The answer that goes out has no end.
+    /// Marks the current response as endless.
     pub(super) fn mark_endless(&self) {
         self.is_endless.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the answer that goes out has no end: nobody waits for it, neither its client nor a stop.
+    /// True if the current response is endless: neither its client nor a stop waits for its end.
     pub(super) fn is_endless(&self) -> bool {
         self.is_endless.load(Ordering::Relaxed)
     }
 
-    /// Waits until the connection is quiet: its client is idle, sends a header too slowly, or takes nothing of an answer.
+    /// Waits until the connection is quiet: its client is idle, sends a header too slowly, or reads
+    /// nothing of a response.
     pub(super) async fn wait_until_quiet(&self) {
         let mut before = None;
         loop {

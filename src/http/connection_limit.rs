@@ -1,5 +1,5 @@
-//! Who has a connection: at most so many at once and from one address, and when all are taken, one that waits for its client ends for a
-//! new one.
+//! Connection limit, in total and for each address. When all slots are taken, a connection that
+//! waits for its client is closed for a new one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -13,12 +13,12 @@ use tokio::time::timeout;
 use crate::accept::{AddressLimit, AddressPermit, client_network};
 use crate::wire::connection_state::ConnectionState;
 
-/// How long a new connection waits for the end of another before one more is asked.
+/// Time for which a new connection waits for the end of another before one more is asked to end.
 const EVICTION_TIMEOUT: Duration = Duration::from_millis(300);
-/// How many are asked for it.
+/// Maximum number of connections that are asked to end for it.
 const MAX_EVICTION_ATTEMPTS: u32 = 4;
 
-/// All places for connections.
+/// All connection slots.
 pub(super) struct ConnectionLimit {
     free_slots: Arc<Semaphore>,
     address_limit: AddressLimit,
@@ -27,22 +27,22 @@ pub(super) struct ConnectionLimit {
 
 #[derive(Default)]
 struct OpenConnections {
-    /// The connections of each address. Those of exempt addresses are together.
+    /// Connections of each address. Connections of exempt addresses share one entry.
     by_address: HashMap<Option<IpAddr>, AddressConnections>,
-    /// The number of the next connection.
+    /// Number of the next connection.
     next_number: u64,
 }
 
-/// The connections of one address.
+/// Connections of one address.
 #[derive(Default)]
 struct AddressConnections {
-    /// What is known of each, oldest first.
+    /// State of each connection, oldest first.
     connections: BTreeMap<u64, Arc<ConnectionState>>,
-    /// Where the search for one that can end goes on.
+    /// Number of the connection at which the next search for one to close begins.
     cursor: u64,
 }
 
-/// A connection that may be asked to end until this is dropped.
+/// Permit of a connection, which may be asked to end until this is dropped.
 pub(super) struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
     address: Option<IpAddr>,
@@ -51,21 +51,21 @@ pub(super) struct ConnectionPermit {
     pub(super) connection: Arc<ConnectionState>,
 }
 
-/// A place that is free, or will be.
+/// A slot that is free now or later.
 pub(super) enum ConnectionSlot {
     Free(OwnedSemaphorePermit),
-    /// A connection has been asked to end.
+    /// A connection has been asked to end, and its slot will become free.
     Pending,
 }
 
 impl ConnectionLimit {
-    /// `most` places, of which one address may have `per_address`.
+    /// Creates a limit of `most` slots; one address may use `per_address`.
     pub(super) fn new(most: usize, per_address: usize) -> Self {
         Self { free_slots: Arc::new(Semaphore::new(most)), address_limit: AddressLimit::new(per_address), open: Mutex::default() }
     }
 
-    /// Finds a place for a connection, unless its address has too many, or all are taken and none can end for it. `None` is an exempt
-    /// address.
+    /// Finds a slot for a connection. Returns `None` if its address has too many, or all are taken
+    /// and none can be closed for it. `address` is `None` for an exempt address.
     pub(super) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<(ConnectionPermit, ConnectionSlot)> {
         let address = address.map(client_network);
         let counted = match address {
@@ -96,16 +96,19 @@ impl ConnectionLimit {
 }
 
 impl OpenConnections {
-    /// How many connections an address has. The exempt ones count as if each had an address of its own.
+    /// Returns the number of connections of an address. Each exempt connection counts as if it had
+    /// an address of its own.
     fn count_of(&self, address: Option<IpAddr>) -> usize {
         address.and_then(|address| self.by_address.get(&Some(address))).map_or(0, |lines| lines.connections.len())
     }
 
-    /// Asks a connection to end for one more of an address that has `own`: one of an address that has no fewer. So whoever has few keeps
-    /// them, however many another opens.
+    /// Asks a connection to end for a new one from an address that has `own`. Only addresses with
+    /// at least as many are considered, so that an address with few connections keeps them, however
+    /// many another opens.
     ///
-    /// Those that have at least half as many as the largest come first, exempt ones last. Among each, one on which nothing has moved since
-    /// it was looked at goes before one on which something has.
+    /// Addresses with at least half as many as the largest come first, exempt ones last. Within
+    /// each group, a connection without activity since the last search is chosen before one with
+    /// activity.
     fn evict_one(&mut self, own: usize) -> Option<()> {
         let mut addresses: Vec<_> = self.by_address.iter().map(|(address, lines)| (*address, lines.connections.len())).collect();
         addresses.retain(|(_, count)| *count >= own);
@@ -121,7 +124,8 @@ impl OpenConnections {
                     }
                 }
             }
-            // These make room already: for those that wait, and soon for others.
+            // A connection of these is closing already. Its slot serves the waiting connections now
+            // and others soon.
             if group.iter().any(|(address, _)| self.by_address.get(address).is_some_and(AddressConnections::is_any_closing)) {
                 return Some(());
             }
@@ -131,7 +135,8 @@ impl OpenConnections {
 }
 
 impl AddressConnections {
-    /// Asks the next one that waits for its client, going round from the oldest to the youngest.
+    /// Asks the next connection that waits for its client to end, in turns from the oldest to the
+    /// youngest.
     fn evict_next(&mut self, even_if_used: bool) -> Option<()> {
         let mut round = self.connections.range(self.cursor..).chain(self.connections.range(..self.cursor));
         let (number, _) = round.find(|(_, line)| line.request_close(even_if_used))?;
@@ -145,7 +150,7 @@ impl AddressConnections {
 }
 
 impl ConnectionPermit {
-    /// Waits for the place. `None`: it has not become free in time.
+    /// Waits for the slot. Returns `None` if it does not become free in time.
     pub(super) async fn wait_for_slot(&self, room: ConnectionSlot) -> Option<OwnedSemaphorePermit> {
         let place = match room {
             ConnectionSlot::Free(place) => return Some(place),
@@ -161,9 +166,9 @@ impl ConnectionPermit {
             if let Ok(place) = timeout(EVICTION_TIMEOUT, free.as_mut()).await {
                 return place.ok();
             }
-            // The one that was asked may have had a request to answer.
+            // The connection that was asked to end may have had a request to answer.
             let mut taken = self.limit.lock();
-            // This one is among them.
+            // This connection is counted too.
             let own = taken.count_of(self.address).saturating_sub(1);
             taken.evict_one(own);
         }
@@ -192,14 +197,14 @@ mod tests {
 
     fn admit_address(places: &Arc<ConnectionLimit>, address: &str) -> Option<ConnectionPermit> {
         let (guest, room) = places.admit(Some(address.parse().unwrap()))?;
-        // The place itself is never given back here.
+        // The slot itself is never released here.
         if let ConnectionSlot::Free(place) = room {
             place.forget();
         }
         Some(guest)
     }
 
-    /// Ends the connections that have been asked to end, and for which it is time.
+    /// Ends the connections that have been asked to end and are due.
     async fn close_evicted(guests: &mut BTreeMap<usize, ConnectionPermit>) -> Vec<usize> {
         let mut ended = Vec::new();
         for (number, guest) in guests.iter() {
@@ -220,7 +225,7 @@ mod tests {
         let places = Arc::new(ConnectionLimit::new(5, 100));
         let mut guests = admit_all(&places, ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2", "10.0.0.3"]);
         let new = |count: usize| (0..count).map(|_| places.admit(None).unwrap().0).collect::<Vec<_>>();
-        // Of those of the largest address one is busy, and one was used.
+        // In the largest address, one connection is busy, and one had activity.
         guests[&1].connection.begin_request();
         guests[&2].connection.begin_request();
         guests[&2].connection.end_request();
@@ -272,7 +277,7 @@ mod tests {
         guests[&3].connection.set_awaiting_body(true);
         let mut waiting = Vec::new();
         for wanted in [1, 2, 3] {
-            // Bytes of the last one keep coming.
+            // The last one still receives bytes.
             guests[&3].connection.set_awaiting_body(false);
             guests[&3].connection.set_awaiting_body(true);
             waiting.push(new().unwrap());

@@ -1,4 +1,5 @@
-//! Headers on their way in: read in small steps, and long ones within one budget for all connections.
+//! Limits for incoming headers: they are read in small steps, and long ones share one budget over
+//! all connections.
 
 use std::io;
 use std::pin::Pin;
@@ -11,33 +12,35 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::wire::connection_state::ConnectionState;
 
-/// Bytes that are read at once. One more, and hyper would make its buffer larger each time. That buffer is in no budget.
+/// Bytes that are read at once. With one more, hyper would enlarge its buffer each time, and no
+/// budget counts that buffer.
 const READ_BYTES: u64 = (8 << 10) - 1;
-/// Bytes of a header that each connection may have without the common budget. Nearly every header is shorter.
+/// Bytes of a header that each connection may have without the common budget. Nearly every header
+/// is shorter.
 const UNBUDGETED_BYTES: usize = 16 << 10;
-/// Bytes of all headers that are coming in, beyond the share of each.
+/// Maximum bytes of all incoming headers, beyond the share of each connection.
 const HEADER_BUDGET_BYTES: usize = 32 << 20;
 
-/// The budget that long headers have in common. It needs no key to send one.
+/// Common budget of long headers. A client needs no key to send one.
 pub(super) struct HeaderBudget(Semaphore);
 
 impl HeaderBudget {
-    /// A budget of which nothing is taken.
+    /// Creates a budget that is not used.
     pub(super) fn new() -> Self {
         Self(Semaphore::new(HEADER_BUDGET_BYTES))
     }
 }
 
-/// The header that is coming in on a connection.
+/// State of the header that is being received on a connection.
 pub(super) struct HeaderLimit<'a> {
     budget: &'a HeaderBudget,
     connection: &'a ConnectionState,
-    /// Bytes that have come of it.
+    /// Bytes received of the header.
     received: AtomicUsize,
     budget_permit: Mutex<Option<SemaphorePermit<'a>>>,
-    /// Something has come on the connection.
+    /// True if any byte has arrived on the connection.
     has_received: AtomicBool,
-    /// There was no room.
+    /// True if the budget was exhausted.
     pub(super) is_over_budget: AtomicBool,
 }
 
@@ -53,12 +56,12 @@ impl<'a> HeaderLimit<'a> {
         }
     }
 
-    /// Whether nothing has come on the connection yet.
+    /// True if no byte has arrived on the connection yet.
     pub(super) fn is_awaiting_first_byte(&self) -> bool {
         !self.has_received.load(Relaxed)
     }
 
-    /// It has come, and the next one begins.
+    /// Marks the header as complete; the next one begins.
     pub(super) fn finish_header(&self) {
         if self.received.load(Relaxed) > UNBUDGETED_BYTES {
             self.budget_permit.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -66,14 +69,14 @@ impl<'a> HeaderLimit<'a> {
         self.received.store(0, Relaxed);
     }
 
-    /// Counts bytes. False: there is no room for them.
+    /// Counts bytes. Returns false if the budget does not suffice.
     fn reserve(&self, bytes: usize) -> bool {
         let before = self.received.fetch_add(bytes, Relaxed);
         let beyond = (before + bytes).saturating_sub(before.max(UNBUDGETED_BYTES));
         if beyond == 0 {
             return true;
         }
-        // As many as are read at once.
+        // The number of bytes is limited to one read.
         let Ok(taken) = self.budget.0.try_acquire_many(beyond as u32) else { return false };
         let mut room = self.budget_permit.lock().unwrap_or_else(PoisonError::into_inner);
         match room.as_mut() {
@@ -84,7 +87,7 @@ impl<'a> HeaderLimit<'a> {
     }
 }
 
-/// Reads from a client.
+/// Reader of a client that counts the bytes of headers.
 pub(super) struct HeaderReader<'a, 'b, R> {
     source: Take<R>,
     limit: &'a HeaderLimit<'b>,
@@ -102,7 +105,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for HeaderReader<'_, '_, R> {
         ready!(Pin::new(&mut self.source).poll_read(cx, buffer))?;
         let bytes = READ_BYTES - self.source.limit();
         self.limit.has_received.store(true, Relaxed);
-        // What comes during a request is its body, or little of the next header.
+        // Bytes that arrive during a request are its body, or little of the next header.
         if self.limit.connection.is_idle() && !self.limit.reserve(bytes as usize) {
             self.limit.is_over_budget.store(true, Relaxed);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, "there is no room for another long header")));
@@ -132,7 +135,7 @@ mod tests {
         heads[0].finish_header();
         heads[1].finish_header();
         assert_eq!(read(1, &long).await.unwrap(), long.len() as u64, "it has been given back");
-        // A body has a budget of its own.
+        // A body has a separate budget.
         line.begin_request();
         assert_eq!(read(2, &long).await.unwrap(), long.len() as u64);
     }

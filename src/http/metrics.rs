@@ -1,5 +1,5 @@
-//! `/metrics`: what the server counts, for whoever has the token, or reaches the address that is for it alone. And what the checks of a
-//! project are like, for its keys.
+//! `/metrics`: metrics of the server, for a client that has the token or uses the metrics listener;
+//! and metrics of the checks of a project, for its keys.
 
 mod project;
 
@@ -16,12 +16,13 @@ use crate::wire::client_address::{Client, Peer};
 use crate::wire::reply::{self, HttpError, HttpReply};
 use project::ProjectMetricsText;
 
-/// What both answer.
+/// Methods of both endpoints.
 const METHODS: &str = "GET, HEAD";
-/// The text format of Prometheus, in the version that every scraper reads.
+/// Text format of Prometheus, in the version that every scraper supports.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the server counts. `is_open`: the request came to the address that is for this alone.
+/// Responds with the metrics of the server. `is_open`: the request came to the listener for metrics
+/// only.
 pub(super) async fn server_metrics<B>(door: &ServerState, request: &Request<B>, is_open: bool) -> HttpReply {
     let answer = async {
         require_read(request)?;
@@ -43,7 +44,8 @@ pub(super) async fn server_metrics<B>(door: &ServerState, request: &Request<B>, 
     answer.await.map_or_else(|fault| fault.to_json(), |text| reply::with_no_store(reply::content(PROMETHEUS_TEXT, text)))
 }
 
-/// What the checks of a project are like. The key is that of the path, where it may only read; else it is in the header.
+/// Responds with the metrics of the checks of a project. A key in the path must be read-only;
+/// otherwise the key is in the header.
 pub(super) async fn project_metrics<B>(
     door: &ServerState,
     project: Uuid,
@@ -56,7 +58,7 @@ pub(super) async fn project_metrics<B>(
         let headers = request.headers();
         let given = key.as_deref().map(str::as_bytes).or_else(|| bearer_token(headers)).unwrap_or_default();
         let caller = authenticate(door, given, || Client::from_headers(headers, peer, &door.config.trusted_proxies).addr)?;
-        // Paths are logged on their way.
+        // Proxies log paths.
         if key.is_some() && !caller.read_only {
             return Err(HttpError::WrongKey);
         }
@@ -74,7 +76,7 @@ fn require_read<B>(request: &Request<B>) -> Result<(), HttpError> {
     if matches!(*request.method(), Method::GET | Method::HEAD) { Ok(()) } else { Err(HttpError::MethodNotAllowed(METHODS)) }
 }
 
-/// The token of `Authorization: Bearer` (RFC 6750, section 2.1).
+/// Returns the token of `Authorization: Bearer` (RFC 6750, section 2.1).
 fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.as_bytes().split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())

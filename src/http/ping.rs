@@ -1,4 +1,5 @@
-//! Ping URLs: makes a typed ping of a request, and one of the few answers that scripts rely on of its outcome.
+//! Ping URLs: parses a request to a typed ping, and converts the result to one of the few responses
+//! that scripts rely on.
 
 use hyper::Request;
 use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, USER_AGENT};
@@ -21,10 +22,11 @@ use crate::wire::route::{PingAction, PingPath};
 static REFUSAL_LOG_LIMIT: LogLimit = LogLimit::new();
 
 const PING_BODY_LIMIT: HeaderName = HeaderName::from_static("ping-body-limit");
-/// What a ping URL answers: all but OPTIONS are pings.
+/// Methods of ping URLs. All but OPTIONS are pings.
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 
-/// Carries a ping out: 200 or 201 once it is on disk. A browser asks with OPTIONS before it sends one.
+/// Handles a ping: responds with 200 or 201 once it is on disk. A browser sends OPTIONS before a
+/// ping.
 pub(super) async fn respond(door: &ServerState, to: PingPath, request: Request<IncomingBody<'_>>, client: Client) -> HttpReply {
     if request.method() == hyper::Method::OPTIONS {
         return reply::with_any_origin(reply::no_content(), METHODS);
@@ -50,7 +52,7 @@ pub(super) async fn respond(door: &ServerState, to: PingPath, request: Request<I
     done
 }
 
-/// What a refusal is counted as.
+/// Returns the reason under which the metrics count a refusal.
 fn refusal_reason(fault: &HttpError) -> PingRejection {
     match fault {
         HttpError::NotFound | HttpError::CheckLimit => PingRejection::NotFound,
@@ -93,7 +95,7 @@ async fn submit_ping(
         *names = Some(CheckUuids { uuid: handle.random().uuid(), badge: handle.random().uuid() });
     }
     let ua = user_agent(&request);
-    // Keywords are searched in the beginning of the body even where less is stored.
+    // Keywords are searched in the beginning of the body even if less is stored.
     let keep = handle.ping_body_limit().max(KEYWORD_SEARCH_BYTES);
     let body = request_body::read_prefix(request.into_body(), keep, &door.body_budget).await?;
     let origin = PingOrigin { scheme: client.scheme, method, remote_addr: Some(client.addr), user_agent: ua };
@@ -101,7 +103,8 @@ async fn submit_ping(
     Ok(handle.call(Command::Ping(Box::new(ping))).await??)
 }
 
-/// The fault of a malformed request. An unknown check comes before it. Such a request creates nothing.
+/// Returns the error for a malformed request. An unknown check takes precedence. Such a request
+/// creates no check.
 fn malformed_error(handle: &Handle, target: &PingTarget, create: bool, message: &'static str) -> HttpError {
     match handle.with_state(|state| state.find_ping_target(target)) {
         Ok(Some(_)) => HttpError::BadRequest(message.into()),
@@ -117,7 +120,7 @@ struct PingParameters {
 }
 
 impl PingParameters {
-    /// Reads `rid` and `create`. Of several parameters of one name the last counts.
+    /// Reads `rid` and `create`. If a parameter is repeated, the last one counts.
     fn from_request<B>(request: &Request<B>) -> Self {
         let mut parameters = Self { rid: Ok(None), create: false };
         for (name, value) in request::query(request.uri()) {

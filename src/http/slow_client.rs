@@ -1,5 +1,5 @@
-//! The bytes of a connection on their way: whoever reads too slowly is cut off, and whoever was refused while it was still sending is let
-//! finish, so that it reads why.
+//! Limits for slow clients. A client that reads too slowly is cut off. A client that is refused
+//! while it still sends may finish, so that it can read the reason.
 
 use std::io;
 use std::pin::Pin;
@@ -16,24 +16,24 @@ use tokio::time::{Sleep, sleep};
 use super::connection_activity::ConnectionActivity;
 use crate::wire::connection_state::ConnectionState;
 
-/// Bytes of an answer that a client takes in each second in which it is waited for.
+/// Minimum rate at which a client must read a response, in bytes a second, while it is waited for.
 const MIN_BYTES_PER_SECOND: usize = 10_000;
-/// Seconds that it may be behind.
+/// Seconds that a client may be behind that rate.
 const MAX_LAG_SECONDS: usize = 30;
 const SECOND: Duration = Duration::from_secs(1);
-/// Bytes that the system may hold of a long answer and not have sent yet. It would take megabytes, and nobody could tell for minutes
-/// whether the client reads.
+/// Maximum bytes of a long response that the kernel may hold unsent. It would otherwise buffer
+/// megabytes, and hide for minutes that the client does not read.
 const MAX_UNSENT_BYTES: u32 = 64 << 10;
 
-/// How long what a refused client still sends is read and dropped.
+/// Time for which the rest of a refused request is read and dropped.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many bytes of it.
+/// Maximum bytes of the rest that is read.
 const MAX_LINGER_BYTES: usize = 10 << 20;
 
-/// Reads and drops what still comes, within limits, when the last answer has been sent.
+/// Reads and drops the rest of a request, within limits, after the last response.
 ///
-/// If a socket is closed with bytes in it that nobody has read, the system resets the connection, and the client loses the answer that it
-/// has not read yet (RFC 9112, section 9.6).
+/// If a socket is closed with unread bytes in it, the system resets the connection, and the client
+/// loses the response that it has not read yet (RFC 9112, section 9.6).
 pub(super) async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
     let mut buffer = vec![0; 16 << 10];
     let mut left = MAX_LINGER_BYTES;
@@ -45,26 +45,27 @@ pub(super) async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
             }
         }
     };
-    // It was told to stop. Whether it did makes no difference any more.
+    // The result makes no difference: the connection is closed anyway.
     let _ = tokio::time::timeout(LINGER_TIMEOUT, reading).await;
 }
 
-/// Where answers are written.
+/// Sink to which responses are written.
 pub(super) trait ResponseSink: AsyncWrite + Unpin {
-    /// Has the system hold no more than [`MAX_UNSENT_BYTES`] bytes.
+    /// Limits unsent bytes in the kernel to [`MAX_UNSENT_BYTES`].
     fn limit_unsent(&self);
-    /// Has the system forget what is not sent when the connection is closed. It would keep it until the client has taken it.
+    /// Makes the kernel drop unsent bytes when the connection is closed. It would otherwise keep
+    /// them until the client has read them.
     fn discard_unsent(&self);
 }
 
-/// Has the system end the connection at once when it is closed, whatever is not sent.
+/// Makes the kernel reset the connection on close, and drop unsent bytes.
 pub(super) fn discard_unsent_on_close(stream: &TcpStream) {
     if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
         tracing::debug!("what is not sent on a connection is kept: {error}");
     }
 }
 
-/// Has the system hold no more than [`MAX_UNSENT_BYTES`] bytes that it has not sent.
+/// Limits unsent bytes in the kernel to [`MAX_UNSENT_BYTES`].
 pub(super) fn limit_unsent(stream: &TcpStream) {
     if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES) {
         tracing::debug!("a connection has no limit for what is not sent: {error}");
@@ -81,15 +82,15 @@ impl ResponseSink for WriteHalf<'_> {
     }
 }
 
-/// Writes to a client, as long as it reads fast enough. While nothing is written, or what is written is taken at once, no time counts, and
-/// none does for an answer without an end.
+/// Writes to a client that must read fast enough. Time counts only while the client is waited for,
+/// and never for an endless response.
 pub(super) struct MinRateWriter<'a, W> {
     sink: W,
     activity: &'a ConnectionActivity,
     connection: &'a ConnectionState,
-    /// Bytes that the client may still be behind.
+    /// Bytes that the client may still fall behind.
     credit: usize,
-    /// Set while the client is waited for: when the next second is over.
+    /// Timer for the end of the current second; set while the client is waited for.
     rate_timer: Option<Pin<Box<Sleep>>>,
     is_unsent_limited: bool,
 }
@@ -112,14 +113,14 @@ impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
         length: usize,
         write: impl FnOnce(Pin<&mut W>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        // Most answers are short.
+        // Most responses are short.
         let is_endless = self.activity.is_endless();
         if (length >= MAX_UNSENT_BYTES as usize / 2 || is_endless) && !std::mem::replace(&mut self.is_unsent_limited, true) {
             self.sink.limit_unsent();
         }
         if let Poll::Ready(written) = write(Pin::new(&mut self.sink), cx) {
             let bytes = written.as_ref().map_or(0, |bytes| *bytes);
-            // It may have taken a part, and is waited for again at once.
+            // If the client took only a part, it is waited for again at once.
             self.record_progress(bytes == length || written.is_err());
             self.credit = (self.credit + bytes).min(MAX_LAG_SECONDS * MIN_BYTES_PER_SECOND);
             // A usize fits a u64 on every target.
@@ -129,7 +130,7 @@ impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
         self.poll_rate_limit(cx).map(Err)
     }
 
-    /// Has what the sink still holds taken.
+    /// Tracks a flush: the client must read what the sink still holds.
     fn track_flush(&mut self, finished: Poll<io::Result<()>>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if finished.is_ready() {
             self.record_progress(true);
@@ -138,7 +139,7 @@ impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
         self.poll_rate_limit(cx).map(Err)
     }
 
-    /// The client has taken something: all that there was, or a part.
+    /// Records that the client has read something: everything, or a part.
     fn record_progress(&mut self, all: bool) {
         if self.rate_timer.is_some() || self.activity.is_endless() {
             self.connection.record_write(all);
@@ -148,11 +149,11 @@ impl<'a, W: ResponseSink> MinRateWriter<'a, W> {
         }
     }
 
-    /// Waits for the client. Ready when it has been waited for long enough.
+    /// Waits for the client. Ready when the client has used up its time.
     fn poll_rate_limit(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         self.connection.set_write_blocked();
         if self.activity.is_endless() {
-            // Whoever does not keep up with what happens misses some of it, and holds nothing.
+            // On an endless response, a slow client misses events but occupies no memory.
             return Poll::Pending;
         }
         let waiting = self.rate_timer.get_or_insert_with(|| Box::pin(sleep(SECOND)));
@@ -205,7 +206,8 @@ mod tests {
         fn discard_unsent(&self) {}
     }
 
-    /// How many bytes of an answer of a megabyte are taken by a client that takes so many in each round of milliseconds.
+    /// Returns the bytes of a response of a megabyte that a client reads if it reads `bytes` every
+    /// `millis` milliseconds.
     async fn taken(bytes: usize, millis: u64) -> usize {
         let (sink, mut client) = duplex(1000);
         let reading = tokio::spawn(async move {
@@ -224,7 +226,7 @@ mod tests {
         let traffic = ConnectionActivity::default();
         let line = ConnectionState::default();
         let mut sink = MinRateWriter::new(sink, &traffic, &line);
-        // An answer before it that is not waited for, and a long time between them.
+        // A response before it that is not waited for, and a long time between them.
         sink.write_all(&[0; 1000]).await.unwrap();
         sleep(Duration::from_secs(600)).await;
         let _ = sink.write_all(&[0; 1_000_000]).await;

@@ -1,4 +1,4 @@
-//! What shows only to one who holds the threads or has few places.
+//! Tests that need control of the threads, or small limits.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::engine::{self, WriterExit};
 use crate::store::Medium;
 
-/// A door with few places and one blocking thread.
+/// A server with small limits and one blocking thread.
 struct Running {
     address: SocketAddr,
     blocking: Arc<BlockingThreads>,
@@ -44,7 +44,8 @@ impl Running {
         Self { address, blocking, handle, stop, door, writer }
     }
 
-    /// Sends a request on a connection of its own, which stays open, and gives what the answer begins with.
+    /// Sends a request on a connection of its own, which stays open, and returns the start of the
+    /// response.
     async fn ask(&self, request: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(self.address).await?;
         ask(&mut stream, request).await
@@ -132,7 +133,7 @@ async fn requests_that_wait_for_this_server_keep_their_connections() {
     running.stop().await;
 }
 
-/// Clients of many addresses are there on Linux alone: all of 127.0.0.0/8 is the machine itself.
+/// Only Linux can have clients of many addresses: all of 127.0.0.0/8 is the local machine.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn whoever_leaves_requests_unfinished_makes_room_and_nobody_else_does() {
@@ -152,7 +153,7 @@ async fn whoever_leaves_requests_unfinished_makes_room_and_nobody_else_does() {
     let mut attack = Vec::new();
     for number in 0..40 {
         let mut stream = connect(if number % 2 == 0 { "127.0.0.3" } else { "127.0.0.4" }).await;
-        // It may be refused at once.
+        // The server may refuse it at once.
         let _ = stream.write_all(unfinished.as_bytes()).await;
         attack.push(stream);
     }
@@ -161,11 +162,11 @@ async fn whoever_leaves_requests_unfinished_makes_room_and_nobody_else_does() {
     }
     for stream in &mut kept {
         let mut rest = [0; 1000];
-        // Of the first answer.
+        // The rest of the first response.
         let _ = stream.try_read(&mut rest);
         assert_eq!(ask(stream, NOWHERE).await.unwrap(), "HTTP/1.1 404", "it was kept");
     }
-    // Whoever was cut off in a body reads why.
+    // A client that is cut off while it sends a body reads the reason.
     let mut told = 0;
     for mut stream in attack {
         let mut answer = [0; 12];

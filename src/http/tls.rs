@@ -1,5 +1,5 @@
-//! TLS for the connections of HTTP. It is agreed on by threads of its own: that is milliseconds of work for each connection, for which no
-//! ping waits.
+//! TLS for HTTP connections. Handshakes run on threads of their own: each takes milliseconds, and
+//! no ping waits for one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,34 +24,36 @@ use crate::domain::ping::PingScheme;
 use crate::wire::client_address::Peer;
 use crate::wire::connection_state::ConnectionState;
 
-/// What is spoken within TLS. HTTP/2 would have many requests on one connection, and each of them would need what bounds a connection here.
+/// Protocols within TLS. HTTP/2 would have many requests on one connection, and the limits of a
+/// connection would then be needed for each request.
 pub const ALPN_PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
-/// How long agreeing may take, from the first byte that is waited for.
+/// Maximum time of a handshake, including the wait for its first byte.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The first byte of whoever wants to agree on TLS: the type of the record (RFC 8446, section 5.1).
+/// First byte of a TLS handshake: the type of the record (RFC 8446, section 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
-/// Bytes of an answer that may be encrypted and not taken by the system yet.
+/// Maximum bytes of a response that are encrypted and not yet accepted by the system.
 const MAX_PENDING_CIPHERTEXT: usize = 16 << 10;
 
-/// How connections are encrypted.
+/// TLS configuration of connections.
 pub struct HttpTls {
     certificate: Certificate,
     threads: ConnectionThreads,
 }
 
-/// What a connection turned out to speak, on its way to the thread that answers it.
+/// Detected protocol of a connection, on its way to the thread that handles it.
 pub(super) enum DetectedProtocol {
     Plain(std::net::TcpStream),
     Tls(Box<TlsConnection>),
 }
 
 impl HttpTls {
-    /// TLS with this certificate, agreed on by these threads.
+    /// Creates a configuration with this certificate. Handshakes run on these threads.
     pub fn new(certificate: Certificate, threads: ConnectionThreads) -> Self {
         Self { certificate, threads }
     }
 
-    /// Agrees on TLS with a client that wants to. `None`: it went, took too long, wanted what cannot be, or had to make room for another.
+    /// Runs the handshake with a client that starts one. Returns `None` if the client closed the
+    /// connection, took too long, offered nothing acceptable, or was evicted for another.
     pub(super) async fn negotiate(
         &self,
         stream: TcpStream,
@@ -73,7 +75,8 @@ impl HttpTls {
 }
 
 impl HttpServer {
-    /// Agrees on TLS with a client, and answers it. One that speaks without TLS is told so.
+    /// Runs the handshake with a client and handles its connection. A client without TLS gets an
+    /// error.
     pub(super) async fn serve_tls(
         self,
         tls: &HttpTls,
@@ -112,19 +115,19 @@ async fn handshake(certificate: &Certificate, stream: TcpStream) -> io::Result<D
     TlsConnection(Mutex::new(agreed)).detach().map(|stream| DetectedProtocol::Tls(Box::new(stream)))
 }
 
-/// A connection on which requests come.
+/// A connection that carries HTTP requests.
 pub(super) trait HttpConnection: HandOff + AsyncRead + Unpin {
-    /// Reads what the client sends.
+    /// Reader of the bytes that the client sends.
     type ReadSide<'a>: AsyncRead + Unpin + Send;
-    /// Writes what it is sent.
+    /// Writer of the bytes that are sent to the client.
     type WriteSide<'a>: ResponseSink + Send;
 
     fn split(&mut self) -> (Self::ReadSide<'_>, Self::WriteSide<'_>);
 
-    /// Changes what the system does with it.
+    /// Calls `change` with the socket.
     fn with_socket(&mut self, change: impl FnOnce(&TcpStream));
 
-    /// Says a last word, if the client takes it at once or soon.
+    /// Sends a last message, if the client accepts it at once or soon.
     fn send_last(&mut self, last: &str) -> impl Future<Output = ()> + Send;
 }
 
@@ -145,10 +148,10 @@ impl HttpConnection for TcpStream {
     }
 }
 
-/// A connection that is encrypted. Both halves of it need all of its state, one after the other.
+/// An encrypted connection. Reading and writing both need all of its state, one after the other.
 pub(super) struct TlsConnection(Mutex<TlsStream<MovableSocket>>);
 
-/// One of both halves.
+/// The reading or the writing half.
 pub(super) struct TlsHalf<'a>(&'a Mutex<TlsStream<MovableSocket>>);
 
 impl TlsHalf<'_> {
@@ -183,7 +186,7 @@ impl HttpConnection for TlsConnection {
             stream.write_all(last.as_bytes()).await?;
             stream.shutdown().await
         };
-        // Whoever takes nothing is not waited for.
+        // A client that reads nothing is not waited for.
         let _ = timeout(IDLE_CLOSE_TIMEOUT, telling).await;
     }
 }
@@ -256,11 +259,11 @@ impl ResponseSink for TlsHalf<'_> {
     }
 }
 
-/// The socket below TLS, which changes threads when TLS is agreed on.
+/// Socket below TLS, which moves to another thread after the handshake.
 pub(super) enum MovableSocket {
     Attached(TcpStream),
     Detached(std::net::TcpStream),
-    /// The system refused to move it.
+    /// The system refused to move the socket.
     Lost,
 }
 
@@ -326,13 +329,13 @@ mod tests {
         (directory, HttpTls::new(certificate, ConnectionThreads::default()))
     }
 
-    /// The time stands while anything can be done, and leaps when all wait.
+    /// Time stands still while a task can run, and jumps when all tasks wait.
     #[tokio::test(start_paused = true)]
     async fn whoever_does_not_agree_is_not_waited_for() {
         let (_directory, tls) = tls();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        // The beginning of a handshake that does not go on.
+        // The beginning of a handshake that is not continued.
         client.try_write(&[HANDSHAKE_RECORD, 3, 1, 1, 0]).unwrap();
         let (_stop, stopping) = watch::channel(false);
         let (stream, _) = listener.accept().await.unwrap();
@@ -340,7 +343,7 @@ mod tests {
         assert!(timeout(HANDSHAKE_TIMEOUT / 2, agreeing.as_mut()).await.is_err());
         assert!(timeout(HANDSHAKE_TIMEOUT, agreeing).await.unwrap().unwrap().is_none());
 
-        // One that has to make room for another ends before.
+        // An evicted connection ends earlier.
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let line = Arc::<ConnectionState>::default();

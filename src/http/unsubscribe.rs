@@ -1,4 +1,5 @@
-//! `/unsubscribe/…`: a recipient of mails ends them, without a key. Other recipients of the channel go on getting them.
+//! `/unsubscribe/…`: a recipient of mails unsubscribes, without a key. Other recipients of the
+//! channel still get them.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::notify::UnsubscribeLinks;
 use crate::wire::reply::{self, HttpError, HttpReply};
 use crate::wire::unsubscribe_link::{is_valid_signature, unsubscribe_url};
 
-/// The kind of channel whose messages have such links.
+/// Kind of channel whose messages have such links.
 const CHANNEL_KIND: &str = "email";
 
 const METHODS: &str = "GET, HEAD, POST, OPTIONS";
@@ -25,12 +26,12 @@ const UNSUBSCRIBED_TEXT: &str =
 const LAST_UNSUBSCRIBED_TEXT: &str =
     "This channel sends no more mails to your address. It has no other recipient. The operator of overdue can undo this.";
 
-/// Makes the unsubscribe links of recipients at a server that is reached there.
+/// Returns the generator of unsubscribe links for a server at this URL.
 pub fn unsubscribe_links(base_url: BaseUrl, handle: Handle) -> UnsubscribeLinks {
     Box::new(move |channel, recipient| Some(unsubscribe_url(base_url.as_str(), &handle.badge_secret()?, channel.uuid, recipient)))
 }
 
-/// Programs that look at links change nothing: only POST does (RFC 8058).
+/// Handles a request. Only POST unsubscribes, because some programs follow links (RFC 8058).
 pub(super) async fn respond(door: &ServerState, method: &Method, channel: Uuid, signature: &str) -> Result<HttpReply, HttpError> {
     if *method == Method::OPTIONS {
         return Ok(reply::no_content());
@@ -54,7 +55,8 @@ pub(super) async fn respond(door: &ServerState, method: &Method, channel: Uuid, 
     }
 }
 
-/// The recipient for whom a link was signed. A link of an earlier release names none, which is clear where there is only one.
+/// Returns the recipient that a link was signed for. A link of an earlier release names none, which
+/// is unambiguous if there is only one.
 fn signed_recipient<'a>(channel: &'a Channel, secret: &BadgeSecret, signature: &str) -> Option<&'a str> {
     let mut recipients = channel.settings.recipients();
     let own = recipients.find(|recipient| is_valid_signature(secret, channel.uuid, Some(recipient), signature));

@@ -1,6 +1,8 @@
-//! The API of another server as a source, for whoever has no file of it: what it shows is kept as a dump would have it, and read like one.
+//! The API of another server as a source, for a user without access to its files. The responses are
+//! stored in the format of a dump and read like one.
 //!
-//! It shows less than a file: of flips and of the times of checks whole seconds, of channels nothing but their names, no exit statuses.
+//! The API shows less than a dump: times of flips and checks only in whole seconds, only the names
+//! of channels, and no exit statuses.
 
 mod client;
 mod dumpdata_rows;
@@ -22,37 +24,41 @@ use crate::random::Random;
 use client::SourceApiClient;
 use dumpdata_rows::CheckLogSummary;
 
-/// Checks whose logs are asked for at once: see [limits](crate::docs::limits).
+/// Maximum number of checks whose logs are requested at the same time: see
+/// [limits](crate::docs::limits).
 const CONCURRENT_CHECKS: usize = 8;
 
-/// A project that is read through the API. Its keys are kept here, since nothing else tells them.
+/// A project that is read through the API. Its keys are given here, because the API does not show
+/// them.
 pub struct ApiSource {
-    /// The address of the server.
+    /// Address of the server.
     pub url: String,
-    /// A key that may write: only that is shown UUIDs.
+    /// Read-write key. Only this kind of key gets UUIDs in responses.
     pub key: String,
-    /// Another key that is to work here.
+    /// Read-only key to import, if there is one.
     pub read_only_key: Option<String>,
-    /// The ping key, if there is one.
+    /// Ping key to import, if there is one.
     pub ping_key: Option<String>,
-    /// What the project is called here. The API does not tell its name.
+    /// Name of the project on this server. The API does not show its name.
     pub project: ProjectName,
-    /// Which pings come along.
+    /// Pings to import.
     pub logs: PingLogSelection,
 }
 
 impl ApiSource {
-    /// Requests that are sent in a minute at the most, if its server asks for that; and about how many there will be for so many checks.
+    /// Returns the maximum number of requests per minute, if the server has such a limit, and the
+    /// approximate number of requests for this number of checks.
     pub fn request_estimate(&self, checks: u64) -> (Option<u32>, u64) {
         let each = if self.logs == PingLogSelection::None { 1 } else { 2 };
         (client::requests_per_minute(&self.url), 3 + each * checks)
     }
 }
 
-/// Asks for all of it. `tell` is told of how many checks everything is there, and how many there are.
+/// Fetches the project. Calls `tell` with the number of complete checks and their total.
 ///
 /// # Errors
-/// When the server cannot be reached, refuses something, or answers what cannot be understood; the message says what and where.
+/// Returns an error if the server cannot be reached, refuses a request, or sends an invalid
+/// response. The message names the problem and the URL.
 pub async fn fetch_project(
     api: &ApiSource,
     outbound: &Outbound,
@@ -91,7 +97,7 @@ pub async fn fetch_project(
     for (model, fields) in dumpdata_rows::project_rows(api, badges.as_ref(), limit)? {
         dump.write_object(model, 1, &fields)?;
     }
-    // The order of checks is that of the list, so none may look older than another.
+    // The order of checks is that of the list, so all get the same age.
     let oldest = seen.iter().filter_map(|seen| seen.oldest).min().unwrap_or_else(|| clock.now());
     for (place, (check, seen)) in checks.iter().zip(&seen).enumerate() {
         dump.write_object("api.check", row_id(place), &dumpdata_rows::check_row(check, seen, oldest)?)?;
@@ -102,12 +108,12 @@ pub async fn fetch_project(
     Arc::into_inner(dump).ok_or("a request is still under way")?.into_source(api.url.clone())
 }
 
-/// The number that something gets for its place in a list.
+/// Returns the row number for a position in a list.
 fn row_id(place: usize) -> u64 {
     place as u64 + 1
 }
 
-/// Keeps the flips and the pings of a check.
+/// Fetches and stores the flips and the pings of a check.
 async fn fetch_check_log(
     asking: Arc<SourceApiClient>,
     dump: Arc<DumpFile>,
@@ -123,7 +129,7 @@ async fn fetch_check_log(
         dumpdata_rows::list_items(&asking.get_json(&path("pings")).await?, "pings")?
     };
     for (at, ping) in pings.iter().enumerate() {
-        // Pings of old releases have no number, and no address of a body.
+        // Pings of old releases have no number and no URL of a body.
         let n = ping.get("n").and_then(Json::as_u64).filter(|_| ping.get("body_url").is_some_and(Json::is_string));
         let body = match n.filter(|_| logs == PingLogSelection::All) {
             Some(n) => asking.get_ping_body(&format!("checks/{uuid}/pings/{n}/body")).await?,
@@ -138,7 +144,7 @@ async fn fetch_check_log(
     Ok((place, seen))
 }
 
-/// A moment as rows have it.
+/// Formats a timestamp as in a row.
 fn timestamp_json(at: Timestamp) -> Json {
     let mut text = String::new();
     at.write_rfc3339_micros(&mut text);

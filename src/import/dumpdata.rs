@@ -1,4 +1,5 @@
-//! Reads what `manage.py dumpdata` writes: one JSON array of objects, each with its model, its number and its fields.
+//! Parser for output of `manage.py dumpdata`: one JSON array of objects, each with its model, its
+//! number and its fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,10 +13,10 @@ use serde_json::value::RawValue;
 use super::source_row::{MAX_ROW_BYTES, SourceRow, SourceTable, SourceValue};
 use super::{RowVisitor, json_error_text};
 
-/// Bytes of the file that are held at first. Of a longer object as many as it has.
+/// Initial size of the buffer in bytes. It grows for a longer object.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// The models, by the names that they have there.
+/// Models, by their names in the dump.
 const MODELS: [(&str, SourceTable); 9] = [
     ("auth.user", SourceTable::User),
     ("accounts.profile", SourceTable::Profile),
@@ -28,16 +29,17 @@ const MODELS: [(&str, SourceTable); 9] = [
     ("api.ping", SourceTable::Ping),
 ];
 
-/// What is said of a file that ends too early.
+/// Error text for a file that ends too early.
 const TRUNCATED: &str = "it is cut off";
 
-/// Fields that hold the number of another object: in a database the names of their columns end in `_id`.
+/// Fields with the number of another object. The names of their columns in a database end in `_id`.
 const REFERENCE_FIELDS: [&str; 3] = ["owner", "project", "user"];
 
-/// Reads all of it.
+/// Reads the whole dump.
 ///
 /// # Errors
-/// When it cannot be read or is no such array; the message says where.
+/// Returns an error if the dump cannot be read or is not such an array. The message names the
+/// position.
 pub(super) fn read_dump(file: impl Read, visit: &mut dyn RowVisitor) -> Result<(), String> {
     let mut text = DumpBuffer { file, buffer: Vec::new(), parseable: 0, consumed: 0, discarded: 0 };
     let mut rows = DumpRowBuilder { visitor: visit, last_field_names: Vec::new(), last_columns: Rc::default() };
@@ -54,21 +56,22 @@ pub(super) fn read_dump(file: impl Read, visit: &mut dyn RowVisitor) -> Result<(
     Ok(())
 }
 
-/// The text of the file, of which a part is held. Objects are read where they lie: byte for byte from the file takes several times as
-/// long.
+/// Buffer for a part of the file. Objects are parsed in place; reading byte by byte would take
+/// several times as long.
 struct DumpBuffer<F> {
     file: F,
     buffer: Vec<u8>,
-    /// Bytes of what is held up to a number that may go on. An object does not end with one, and a cut one would be taken for a wrong one.
+    /// Number of buffered bytes up to a number that may continue. An object never ends with a
+    /// number, and a cut one would cause a wrong error.
     parseable: usize,
-    /// Bytes of what is held that have been read.
+    /// Number of buffered bytes that have been parsed.
     consumed: usize,
-    /// Bytes of the file before what is held.
+    /// Number of bytes of the file before the buffer.
     discarded: u64,
 }
 
 impl<F: Read> DumpBuffer<F> {
-    /// Bytes that have been read.
+    /// Number of bytes that have been parsed.
     fn position(&self) -> u64 {
         self.discarded + self.consumed as u64
     }
@@ -77,8 +80,9 @@ impl<F: Read> DumpBuffer<F> {
         self.buffer.get(self.consumed..).unwrap_or_default()
     }
 
-    /// Holds more of the file, and no more of what was read; `false`: there is no more. What is held doubles, so that a long object is
-    /// read a few times over and not once for each portion.
+    /// Drops the parsed bytes and reads more of the file. Returns false at the end of the file. The
+    /// buffer doubles, so that a long object is parsed only a few times and not once for each
+    /// portion.
     fn fill_buffer(&mut self) -> Result<bool, String> {
         self.discarded += self.consumed as u64;
         self.buffer.drain(..std::mem::take(&mut self.consumed));
@@ -92,7 +96,7 @@ impl<F: Read> DumpBuffer<F> {
         read.map(|read| read > 0).map_err(|error| self.error_at_position(&error.to_string()))
     }
 
-    /// The next byte that is no space, before it is read; `None`: there is none.
+    /// Returns the next byte that is not a space, without consuming it; `None` at the end.
     fn peek_token(&mut self) -> Result<Option<u8>, String> {
         loop {
             let is_space = |byte: &&u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
@@ -104,7 +108,7 @@ impl<F: Read> DumpBuffer<F> {
         }
     }
 
-    /// Reads the byte that has to come next; errors call it as it is `told`.
+    /// Consumes the expected byte. Errors name it as `told`.
     fn expect_byte(&mut self, byte: u8, told: &str) -> Result<(), String> {
         match self.peek_token()? {
             Some(found) if found == byte => self.consumed += 1,
@@ -114,13 +118,13 @@ impl<F: Read> DumpBuffer<F> {
         Ok(())
     }
 
-    /// Reads what ends the array and the file.
+    /// Consumes the end of the array and of the file.
     fn expect_end(&mut self) -> Result<(), String> {
         self.expect_byte(b']', "',' or ']'")?;
         self.peek_token()?.map_or(Ok(()), |_| Err(self.error_at_position("something follows the array")))
     }
 
-    /// Reads an object, and hands over its rows.
+    /// Parses an object and passes its rows to the visitor.
     fn read_object(&mut self, rows: &mut DumpRowBuilder<'_>) -> Result<ControlFlow<()>, String> {
         self.peek_token()?;
         loop {
@@ -138,7 +142,7 @@ impl<F: Read> DumpBuffer<F> {
                     }
                 }
                 Some(Err(error)) if !error.is_eof() => Some(error),
-                // Not all of it is held yet.
+                // The object is not complete in the buffer.
                 Some(Err(_)) | None => None,
             };
             if let Some(error) = wrong {
@@ -156,7 +160,7 @@ impl<F: Read> DumpBuffer<F> {
     }
 }
 
-/// An object as it stands in the array.
+/// An object of the array.
 #[derive(Deserialize)]
 struct DumpObject<'a> {
     #[serde(borrow)]
@@ -167,23 +171,24 @@ struct DumpObject<'a> {
     fields: &'a RawValue,
 }
 
-/// The name of a field, which rarely has anything escaped.
+/// Name of a field, which rarely contains an escape.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct DumpFieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The fields of an object. Of equal names the last counts.
+/// Fields of an object. If names repeat, the last one counts.
 type DumpFields<'a> = BTreeMap<DumpFieldName<'a>, serde_json::Value>;
 
-/// Makes rows of objects.
+/// Converts objects to rows.
 struct DumpRowBuilder<'a> {
     visitor: &'a mut dyn RowVisitor,
-    /// The names of the fields of the last object, and the columns that they became: those of the next are mostly the same.
+    /// Names of the fields of the last object, and the resulting columns. The next object mostly
+    /// has the same ones.
     last_field_names: Vec<String>,
     last_columns: Rc<[Box<str>]>,
 }
 
 impl DumpRowBuilder<'_> {
-    /// Hands over what is wanted of an object.
+    /// Passes the needed rows of an object to the visitor.
     fn visit_object(&mut self, object: &DumpObject<'_>) -> Result<ControlFlow<()>, serde_json::Error> {
         let Some((_, table)) = MODELS.iter().find(|(model, _)| *model == object.model) else { return Ok(ControlFlow::Continue(())) };
         let (table, is_channel) = (*table, *table == SourceTable::Channel);
@@ -210,7 +215,7 @@ impl DumpRowBuilder<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The columns of a row with these fields.
+    /// Returns the columns of a row with these fields.
     fn columns_of(&mut self, fields: &DumpFields<'_>) -> Rc<[Box<str>]> {
         let names = || fields.keys().map(|DumpFieldName(name)| &**name);
         if self.last_columns.is_empty() || !names().eq(self.last_field_names.iter().map(String::as_str)) {

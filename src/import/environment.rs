@@ -1,4 +1,5 @@
-//! What the old server was configured with: some settings lie there once for a whole server that here belong to each channel.
+//! Configuration of the old server. Some settings apply to the whole server there and belong to
+//! each channel here.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +7,19 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::outbound::{MailFrom, MailServer};
 
-/// Bytes of a file of variables: see [limits](crate::docs::limits).
+/// Maximum size of a file of variables in bytes: see [limits](crate::docs::limits).
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Variables of the old server. Most of them are secrets.
+/// Environment variables of the old server. Most of them are secrets.
 #[derive(Clone, Default)]
 pub struct ServerEnvironment {
     variables: BTreeMap<String, String>,
-    /// Variables that hold a `${…}` that the file does not give, with the name in it. They count as not set.
+    /// Variables with a `${…}` that the file does not define, with the name in it. They count as
+    /// not set.
     unresolved: BTreeMap<String, String>,
 }
 
-/// Without the values, some of which are secrets.
+/// Omits the values, because some of them are secrets.
 impl std::fmt::Debug for ServerEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Environment(..)")
@@ -25,11 +27,12 @@ impl std::fmt::Debug for ServerEnvironment {
 }
 
 impl ServerEnvironment {
-    /// Reads `NAME=VALUE` in lines, as in the `.env` of a compose file, or as strings of a list, as `docker inspect` shows them. A value
-    /// may stand in quotes; later lines win. `${NAME}` outside of single quotes and lists stands for the value that NAME has in the file.
+    /// Parses lines of `NAME=VALUE`, as in the `.env` file of a compose project, or strings of a
+    /// list, as in the output of `docker inspect`. A value may be quoted; later lines win.
+    /// `${NAME}` outside of single quotes and lists is replaced by the value of NAME in the file.
     ///
     /// # Errors
-    /// When there is no such line, or more than 1 MiB.
+    /// Returns an error if there is no such line, or if the text is longer than 1 MiB.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.len() > MAX_FILE_BYTES {
             return Err("it has more than 1 MiB");
@@ -48,7 +51,8 @@ impl ServerEnvironment {
         Ok(environment)
     }
 
-    /// Returns a sentence for each variable of the old server that is not used because of a `${…}` that the file does not give.
+    /// Returns a sentence for each relevant variable that is ignored because of a `${…}` that the
+    /// file does not define.
     fn unresolved_warnings(&self) -> impl Iterator<Item = String> + '_ {
         let matters = |name: &str| name == "SECRET_KEY" || RELEVANT_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         self.unresolved.iter().filter(move |(name, _)| matters(name)).map(|(name, missing)| {
@@ -57,34 +61,34 @@ impl ServerEnvironment {
         })
     }
 
-    /// The same with a secret that stands elsewhere.
+    /// Sets the `SECRET_KEY`, which was given separately.
     pub fn with_secret(mut self, secret: &str) -> Self {
         self.unresolved.remove("SECRET_KEY");
         self.variables.insert("SECRET_KEY".into(), secret.into());
         self
     }
 
-    /// The value of a variable, unless it is empty.
+    /// Returns the value of a variable, unless it is empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 }
 
-/// What of the configuration of the old server is for the new one.
+/// Configuration of the old server as configuration of the new one.
 #[derive(Default)]
 pub(super) struct ServeFlags {
-    /// Flags of `overdue serve`, which starts with them as they are.
+    /// Flags of `overdue serve`, ready to use.
     pub(super) flags: Vec<String>,
-    /// What else there is to know.
+    /// Additional advice.
     pub(super) advice: Vec<String>,
 }
 
-/// A file for the password of the mail server, as the report proposes it.
+/// Password file of the mail server that the report suggests.
 const SUGGESTED_PASSWORD_FILE: &str = "/etc/overdue/mail-password";
-/// Bytes of a ping's body that are kept at most: see `--ping-body-limit`.
+/// Maximum value of `--ping-body-limit`, in bytes.
 const MAX_BODY_BYTES: u32 = 10_000_000;
 
-/// Returns the flags of `overdue serve` that stand for what the old server was configured with.
+/// Returns the flags of `overdue serve` that correspond to the configuration of the old server.
 pub(super) fn serve_flags(environment: &ServerEnvironment) -> ServeFlags {
     let mut serve = ServeFlags::default();
     let is = |name: &str, word: &str| environment.get(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
@@ -125,18 +129,18 @@ pub(super) fn serve_flags(environment: &ServerEnvironment) -> ServeFlags {
 }
 
 impl ServeFlags {
-    /// Adds a flag with its value, as a shell takes it.
+    /// Adds a flag with its value, quoted for a shell.
     fn push_flag(&mut self, flag: &str, name: &str, value: &str) {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/@+%".contains(&byte);
         match value {
             value if value.bytes().all(is_plain) => self.flags.push(format!("{flag} {value}")),
-            // What is shown goes to a terminal, and from there perhaps into a shell.
+            // The text goes to a terminal, and from there perhaps into a shell.
             value if !value.chars().any(|c| c.is_control() || c == '\'') => self.flags.push(format!("{flag} '{value}'")),
             _ => self.advice.push(format!("{flag} stands for its {name}, which has characters that are not shown here")),
         }
     }
 
-    /// Pings by mail, which the old server took if it had a port for them.
+    /// Adds flags for pings by mail, which the old server received if it had a port for them.
     fn add_incoming_mail(&mut self, environment: &ServerEnvironment) {
         let (port, domain) = (environment.get("SMTPD_PORT"), environment.get("PING_EMAIL_DOMAIN").unwrap_or("localhost"));
         match port.map(str::parse::<u16>) {
@@ -151,7 +155,7 @@ impl ServeFlags {
         }
     }
 
-    /// Alerts by mail.
+    /// Adds flags for alerts by mail.
     fn add_outgoing_mail(&mut self, environment: &ServerEnvironment) {
         let Some(host) = environment.get("EMAIL_HOST") else { return };
         let is = |name: &str, word: &str| environment.get(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
@@ -161,7 +165,7 @@ impl ServeFlags {
             () => "smtp",
         };
         let port = environment.get("EMAIL_PORT").unwrap_or("587");
-        // Without a password there is no user: so it was there.
+        // The user name is used only with a password.
         let user = environment.get("EMAIL_HOST_USER").filter(|_| environment.get("EMAIL_HOST_PASSWORD").is_some());
         let with_user = user.map(|user| format!("{scheme}://{}@{host}:{port}", utf8_percent_encode(user, USERINFO_ESCAPES)));
         let with_user = with_user.filter(|url| MailServer::parse(url).is_ok());
@@ -182,13 +186,13 @@ impl ServeFlags {
     }
 }
 
-/// Characters of a user's name that a URL of a mail server does not hold as they are.
+/// Characters of a user name that have to be encoded in the URL of a mail server.
 const USERINFO_ESCAPES: &AsciiSet = &CONTROLS.add(b' ').add(b':').add(b'/').add(b'%').add(b'?').add(b'#').add(b'\'').add(b'"');
 
-/// References within references that are followed.
+/// Maximum depth of nested references.
 const MAX_REFERENCE_DEPTH: usize = 8;
 
-/// What the names of variables that are read begin with.
+/// Prefixes of the names of relevant variables.
 const RELEVANT_PREFIXES: [&str; 20] = [
     "DEFAULT_FROM_EMAIL",
     "DISCORD_",
@@ -212,15 +216,16 @@ const RELEVANT_PREFIXES: [&str; 20] = [
     "WHATSAPP_",
 ];
 
-/// A value as it stands in the file.
+/// A value as written in the file.
 struct RawVariable {
     text: String,
-    /// Nothing in it stands for another variable.
+    /// True if the value contains no references.
     is_literal: bool,
 }
 
-/// Returns a value with `${NAME}`, `${NAME:-DEFAULT}` and `${NAME-DEFAULT}` replaced; the error is the name that the file does not give. `$NAME` without braces stays: secrets
-/// may hold a dollar sign.
+/// Returns a value with `${NAME}`, `${NAME:-DEFAULT}` and `${NAME-DEFAULT}` replaced. The error is
+/// a name that the file does not define. `$NAME` without braces is kept, because secrets may
+/// contain a dollar sign.
 fn resolve_references(raw: &BTreeMap<String, RawVariable>, value: &RawVariable, depth: usize) -> Result<String, String> {
     let (mut read, mut rest) = (String::new(), value.text.as_str());
     while !value.is_literal
@@ -249,7 +254,8 @@ fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Reads a line `NAME=VALUE` as compose files have it: an unquoted value ends before ` #`, a quoted one at its quote.
+/// Parses a line `NAME=VALUE` like compose: an unquoted value ends before ` #`, a quoted one at its
+/// closing quote.
 fn parse_variable(line: &str) -> Option<(String, RawVariable)> {
     let line = line.trim();
     if let Some(text) = line.strip_prefix('"') {
@@ -279,7 +285,7 @@ fn parse_unquoted(value: &str) -> String {
     comment.and_then(|(at, _)| value.get(..at)).unwrap_or(value).trim_end().into()
 }
 
-/// Reads up to the closing quote; `None`: there is none.
+/// Parses up to the closing quote; `None` if there is none.
 fn parse_double_quoted(text: &str) -> Option<String> {
     let mut read = String::new();
     let mut chars = text.chars();
@@ -302,7 +308,7 @@ fn parse_double_quoted(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The variables of `docker/.env.example` that matter, as a Healthchecks comes with them.
+    /// The relevant variables of `docker/.env.example`, as Healthchecks ships it.
     const STOCK: &str = "DEFAULT_FROM_EMAIL=healthchecks@example.org\nEMAIL_HOST=\nEMAIL_HOST_PASSWORD=\nEMAIL_HOST_USER=\nEMAIL_PORT=587\n\
         EMAIL_USE_TLS=True\nMASTER_BADGE_LABEL=Mychecks\nPING_BODY_LIMIT=10000\nPING_EMAIL_DOMAIN=localhost\n\
         PING_ENDPOINT=http://localhost:8000/ping/\nREMOTE_USER_HEADER=\nSECRET_KEY=---\nSHELL_ENABLED=False\nSITE_NAME=Mychecks\n\

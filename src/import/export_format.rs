@@ -1,8 +1,9 @@
-//! Everything that an overdue has, as lines of JSON: written by one, read by another.
+//! Export of all data of an overdue server as lines of JSON, which another one can import.
 //!
-//! The first line says what it is, the last how many lines stand before it and the SHA-256 of their bytes. In between stand projects, each
-//! before what belongs to it, then users. Logs follow their check: flips the oldest first, pings the newest first. Numbers are those of the
-//! file: whoever reads it gives others.
+//! The first line names the format. The last line has the number of lines before it and the SHA-256
+//! of their bytes. Between them are projects, each before its objects, then users. Logs follow
+//! their check: flips oldest first, pings newest first. Numbers are valid only within the file; an
+//! import assigns new ones.
 
 mod lines;
 mod reader;

@@ -1,14 +1,14 @@
-//! The order of imported flips: that in which they were logged, whatever times they have.
+//! Order of imported flips: the order in which they were logged, whatever their times are.
 //!
-//! A Healthchecks dates the end of an overrun run at its deadline, which may lie before flips that it logged earlier. Sorted by time a
-//! downtime between them would be lost.
+//! Healthchecks dates the end of an overrun run at its deadline, which may be before flips that it
+//! logged earlier. Sorting by time would lose a downtime between them.
 
 use crate::domain::ids::CheckId;
 use crate::domain::import_contents::ImportedFlip;
 use crate::domain::timestamp::Timestamp;
 
-/// Puts flips in the order of their checks and numbers, and moves times so that none of a check is earlier than the one before it. A time in
-/// the future becomes that of the next flip, or `now`.
+/// Sorts flips by check and number, and adjusts times so that no flip of a check is earlier than
+/// its predecessor. A time in the future becomes that of the next flip, or `now`.
 pub fn sort_flips(flips: &mut [(CheckId, i64, ImportedFlip)], now: Timestamp) {
     flips.sort_unstable_by_key(|(check, number, _)| (*check, *number));
     for of_check in flips.chunk_by_mut(|(one, ..), (next, ..)| one == next) {
@@ -47,7 +47,7 @@ mod tests {
         let (up, down) = (Status::Up, Status::Down);
         let mut flips = [
             flip(2, 1, 5, up),
-            // The second downtime is dated before the success that it came after.
+            // The second downtime has an earlier time than the success before it.
             flip(1, 13, 10, down),
             flip(1, 14, 40, up),
             flip(1, 12, 30, up),

@@ -1,4 +1,5 @@
-//! What each row of a Healthchecks becomes here, or why it does not: a function of rows, of what was asked for and of the time.
+//! Conversion of each row of a Healthchecks server, or the reason against it. The result depends
+//! only on the rows, the options and the time.
 
 mod channel;
 mod channel_report;
@@ -30,25 +31,25 @@ use project::{ProjectConverter, ProjectOwners};
 pub(super) use secret_verification::MAX_SESSIONS;
 use secret_verification::SecretVerdict;
 
-/// A Healthchecks whose logs are still to be read.
+/// Converter of a Healthchecks server whose logs are still to be read.
 pub(super) struct HealthchecksConverter<'a> {
     options: &'a ImportOptions,
     now: Timestamp,
     tally: ImportTally,
     contents: ImportContents,
-    /// By the numbers of the checks that come along.
+    /// Logs of the imported checks, by the numbers of the checks.
     check_logs: HashMap<i64, CheckLog>,
-    /// Numbers of the checks that do not.
+    /// Numbers of the checks that are not imported.
     skipped_checks: HashSet<i64>,
     channel_report: ChannelReportBuilder,
     secret_verdict: SecretVerdict,
 }
 
-/// Why reading the tables ends.
+/// Error that ends the conversion of tables.
 enum ConversionError {
-    /// A row without which nothing makes sense is wrong.
+    /// A necessary row is invalid.
     Row(RowError),
-    /// Something that was asked for is not there.
+    /// A selected object does not exist.
     Missing(String),
 }
 
@@ -58,15 +59,15 @@ impl From<RowError> for ConversionError {
     }
 }
 
-/// Channels that come along, by their numbers: the places of their projects, their order and their UUIDs.
+/// Imported channels by their numbers: position of the project, order and UUID.
 type ImportedChannelIndex = HashMap<i64, (usize, usize, Uuid)>;
 
-/// Rows of tables that are read whole.
+/// Rows of tables that are read completely.
 #[derive(Default)]
 struct SourceTables(HashMap<SourceTable, Vec<SourceRow>>);
 
 impl SourceTables {
-    /// The rows of a table, oldest first.
+    /// Removes and returns the rows of a table, oldest first.
     fn take_rows(&mut self, table: SourceTable) -> Result<Vec<SourceRow>, RowError> {
         let rows = self.0.remove(&table).unwrap_or_default();
         let age = |row: SourceRow| Ok(((row.timestamp("created")?, row.id("id")?), row));
@@ -77,10 +78,10 @@ impl SourceTables {
 }
 
 impl<'a> HealthchecksConverter<'a> {
-    /// Takes all but the logs. What is wrong with rows is complained of.
+    /// Converts everything except the logs. Errors of rows are added to `complaints`.
     ///
     /// # Errors
-    /// When there is nothing to take, or something that was asked for is not there.
+    /// Returns an error if there is no project, or a selected object does not exist.
     pub(super) fn new(
         rows: Vec<SourceRow>,
         options: &'a ImportOptions,
@@ -151,7 +152,7 @@ impl<'a> HealthchecksConverter<'a> {
         Ok(())
     }
 
-    /// Gives the places of those that come along by their numbers.
+    /// Converts projects. Returns the positions of imported ones by their numbers.
     fn convert_projects(
         &mut self,
         rows: &[SourceRow],
@@ -184,7 +185,8 @@ impl<'a> HealthchecksConverter<'a> {
         missed.map_or(Ok(places), |chosen| Err(ConversionError::Missing(format!("there is no project {:?} in it", chosen.source_name))))
     }
 
-    /// Gives the UUIDs of those that come along by their numbers, with their projects and their order.
+    /// Converts channels. Returns imported ones by their numbers, with their projects, order and
+    /// UUIDs.
     fn convert_channels(
         &mut self,
         rows: &[SourceRow],
@@ -291,7 +293,7 @@ impl<'a> HealthchecksConverter<'a> {
             grants.entry(row.id("owner_id")?).or_default().extend(member);
         }
         for row in members {
-            // An invitation from before projects has none.
+            // An invitation from before projects existed has no project.
             let Some(number) = row.integer("project_id")? else { continue };
             let membership = project::read_membership(row)?;
             grants.entry(row.id("user_id")?).or_default().extend(uuid(number).map(|uuid| (uuid, membership)));
@@ -306,12 +308,12 @@ impl<'a> HealthchecksConverter<'a> {
         Ok(())
     }
 
-    /// What there is, before logs have been read.
+    /// Returns the contents before the logs have been read.
     pub(super) fn contents(&self) -> &ImportContents {
         &self.contents
     }
 
-    /// Takes a row of a log; what comes along of it. None is a reason to refuse the rest.
+    /// Converts a row of a log. An invalid row is left out and does not end the import.
     pub(super) fn convert_log_row(&mut self, row: &SourceRow) -> Option<ImportLogEntry> {
         let id = row.id("owner_id").ok();
         let Some(log) = id.and_then(|id| self.check_logs.get_mut(&id)) else {
@@ -338,7 +340,7 @@ impl<'a> HealthchecksConverter<'a> {
         entry
     }
 
-    /// What there is when the logs have been read.
+    /// Returns the contents and the report after the logs have been read.
     pub(super) fn finish(self, source: &ImportSource) -> (ImportContents, ImportReport) {
         let Self {
             options,
@@ -377,12 +379,13 @@ impl<'a> HealthchecksConverter<'a> {
     }
 }
 
-/// What the old server had told of a check with this status and newest flip, and what is still to be told.
+/// Returns the notification state for a check with this status and newest flip: what the old server
+/// has notified, and what is still pending.
 fn initial_notification_state(status: Status, last: Option<LastFlip>, now: Timestamp) -> NotificationState {
     match (status, last.filter(|flip| !flip.is_notified)) {
-        // That it was down is told, that it is up again is not.
+        // Users were notified that it was down, but not that it is up again.
         (Status::Up, Some(LastFlip { from: Status::Down, .. })) => NotificationState::Notified,
-        // What a job has reported is told at once; who was silent gets a chance.
+        // A reported failure is notified at once; a late check gets time to report.
         (Status::Down, Some(LastFlip { cause: FlipCause::Fail, .. })) => {
             NotificationState::Pending { at: now, reason: HoldReason::BelowThreshold }
         }
@@ -392,7 +395,7 @@ fn initial_notification_state(status: Status, last: Option<LastFlip>, now: Times
     }
 }
 
-/// Returns what should be known of the settings of a channel that comes along.
+/// Returns warnings about the settings of an imported channel.
 fn channel_warnings(channel: &ImportedChannel) -> impl Iterator<Item = String> {
     let warnings = match &channel.settings {
         ImportedSettings::Complete(settings) => settings.warnings(),
@@ -407,7 +410,7 @@ fn add_error(complaints: &mut Vec<RowError>, complaint: RowError) {
     }
 }
 
-/// Counts badge URLs. Those of projects and tags need the secret that signed them.
+/// Counts badge URLs. The URLs of projects and tags need the secret that signed them.
 fn tally_badges(imported: &ImportContents, proof: SecretVerdict, tally: &mut ImportTally) {
     for project in &imported.projects {
         let own = project.checks.iter().filter(|check| check.badge.is_some()).count() as u64;

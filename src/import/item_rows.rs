@@ -1,4 +1,5 @@
-//! What is imported, as rows in JSON: typed things are written, and read into the same types at the other end.
+//! Imported objects as JSON rows. One side writes domain types, the other side reads them into the
+//! same types.
 
 mod check;
 mod items;
@@ -23,15 +24,15 @@ pub use check::ImportCheckRow;
 pub use items::{ImportItemRow, KeySecretRow, WindowTimesRow};
 pub use user::ImportUserRow;
 
-/// Bytes as a text.
+/// Encodes bytes in base64.
 pub fn encode_bytes(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// So many bytes, of which [`encode_bytes`] made a text.
+/// Decodes a text of [`encode_bytes`] into `N` bytes.
 ///
 /// # Errors
-/// When it is no such text.
+/// Returns an error if the text is not base64 or has another length.
 pub fn decode_bytes<const N: usize>(text: &str) -> Result<[u8; N], &'static str> {
     STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or("a hash or a secret is not as long as it should be in base64")
 }
@@ -58,7 +59,7 @@ pub struct ImportPingRow {
     ua: String,
     rid: Option<Uuid>,
     exit: Option<u8>,
-    /// In base64.
+    /// Bytes in base64.
     body: String,
 }
 
@@ -81,10 +82,10 @@ impl From<NumberedPing> for ImportPingRow {
 }
 
 impl ImportPingRow {
-    /// The ping, or what is wrong with it.
+    /// Converts the row to a ping.
     ///
     /// # Errors
-    /// When a word is unknown, or the body is no base64.
+    /// Returns an error if a word is unknown or the body is not base64.
     pub fn into_ping(self) -> Result<NumberedPing, String> {
         let kinds = [PingKind::Success, PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];
         let kind = kinds.into_iter().find(|kind| kind.name() == self.kind).ok_or("no such kind of ping")?;
@@ -106,9 +107,9 @@ pub struct ImportFlipRow {
     at: i64,
     from: String,
     to: String,
-    /// A word, or an exit status; nothing if it is unknown.
+    /// A word, or an exit status; empty if unknown.
     cause: FlipCauseRow,
-    /// When the ping was expected, or when the run began; not there if it is unknown.
+    /// Time at which the ping was expected or the run began; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     awaited: Option<i64>,
 }
@@ -120,7 +121,7 @@ enum FlipCauseRow {
     Word(String),
 }
 
-/// The words for causes.
+/// Words for causes.
 const CAUSE_NAMES: [(FlipCause, &str); 9] = [
     (FlipCause::Unknown, ""),
     (FlipCause::Late, "late"),
@@ -152,10 +153,10 @@ impl From<NumberedFlip> for ImportFlipRow {
 }
 
 impl ImportFlipRow {
-    /// The flip, or what is wrong with it.
+    /// Converts the row to a flip.
     ///
     /// # Errors
-    /// When a word is unknown.
+    /// Returns an error if a word is unknown.
     pub fn into_flip(self) -> Result<NumberedFlip, String> {
         let cause = match self.cause {
             FlipCauseRow::Exit(status) => FlipCause::ExitStatus(status),

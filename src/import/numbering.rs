@@ -1,5 +1,5 @@
-//! The numbers that things get here, in an order that depends on nothing but what there is: of each project it itself, then its keys,
-//! channels, windows and checks, the oldest first; then users.
+//! Numbers of imported objects. Their order depends only on the contents: for each project the
+//! project itself, then its keys, channels, windows and checks, oldest first; then users.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::domain::import_contents::{ImportContents, ImportedProject};
 use crate::domain::import_item::ImportItem;
 use crate::random::Random;
 
-/// How many numbers all of it needs.
+/// Returns how many numbers the contents need.
 pub fn count_ids(imported: &ImportContents) -> u64 {
     imported.projects.iter().map(count_project_ids).sum::<u64>() + imported.users.len() as u64
 }
@@ -23,7 +23,7 @@ fn count_ids_before_checks(project: &ImportedProject) -> u64 {
     1 + (project.keys.len() + project.channels.len() + project.windows.len()) as u64
 }
 
-/// The numbers of the checks, by their UUIDs.
+/// Returns the numbers of the checks by their UUIDs.
 pub fn check_ids(imported: &ImportContents, first: u64) -> HashMap<Uuid, CheckId> {
     let mut numbers = HashMap::with_capacity(imported.projects.iter().map(|project| project.checks.len()).sum());
     let mut next = first;
@@ -35,7 +35,7 @@ pub fn check_ids(imported: &ImportContents, first: u64) -> HashMap<Uuid, CheckId
     numbers
 }
 
-/// All of it with numbers from the first on. UUIDs that the source does not have are drawn.
+/// Assigns numbers from `first` on to all contents. Draws UUIDs that the source does not have.
 pub fn number_items(imported: ImportContents, first: u64, random: &Random) -> Vec<ImportItem> {
     let mut staged = Vec::new();
     let mut next = first..;

@@ -1,4 +1,5 @@
-//! Reads what `pg_dump` writes: the rows between `COPY table (columns) FROM stdin;` and `\.`. All else is skipped.
+//! Parser for the text output of `pg_dump`: the rows between `COPY table (columns) FROM stdin;` and
+//! `\.`. The rest is skipped.
 
 use std::io::{BufRead, Read as _};
 use std::rc::Rc;
@@ -6,13 +7,14 @@ use std::rc::Rc;
 use super::RowVisitor;
 use super::source_row::{MAX_ROW_BYTES, SourceRow, SourceTable, SourceValue};
 
-/// What the last lines of a whole dump say.
+/// Prefix of one of the last lines of a complete dump.
 const DUMP_COMPLETE: &[u8] = b"-- PostgreSQL database dump complete";
 
-/// Reads all of it.
+/// Reads the whole dump.
 ///
 /// # Errors
-/// When it cannot be read, is cut off, or has no such rows; the message says where.
+/// Returns an error if the dump cannot be read, is truncated, or has no such rows. The message
+/// names the line.
 pub(super) fn read_dump(file: impl BufRead, visit: &mut dyn RowVisitor) -> Result<(), String> {
     let mut lines = DumpLines { file, line: Vec::new(), number: 0, bytes: 0 };
     let (mut blocks, mut opens_as_dump, mut ended) = (0, false, false);
@@ -33,17 +35,17 @@ pub(super) fn read_dump(file: impl BufRead, visit: &mut dyn RowVisitor) -> Resul
     }
 }
 
-/// The lines of a file, one at a time.
+/// Reads the lines of a file one at a time.
 struct DumpLines<F> {
     file: F,
-    /// Without its end.
+    /// Current line without its line feed.
     line: Vec<u8>,
     number: u64,
     bytes: u64,
 }
 
 impl<F: BufRead> DumpLines<F> {
-    /// Reads the next line; `false`: there is none.
+    /// Reads the next line. Returns false at the end.
     fn next_line(&mut self) -> Result<bool, String> {
         self.line.clear();
         let most = MAX_ROW_BYTES as u64 + 1;
@@ -64,15 +66,15 @@ impl<F: BufRead> DumpLines<F> {
     }
 }
 
-/// What stands in the line that begins rows.
+/// Header of a block of rows.
 struct CopyBlock {
-    /// `None`: its rows are skipped.
+    /// `None` if the rows are skipped.
     table: Option<SourceTable>,
     columns: Rc<[Box<str>]>,
 }
 
 impl CopyBlock {
-    /// Reads what follows `COPY `.
+    /// Parses the text after `COPY `.
     fn parse(text: &str) -> Option<Self> {
         let (name, rest) = text.split_once(" (")?;
         let columns = rest.strip_suffix(") FROM stdin;")?;
@@ -109,7 +111,7 @@ impl CopyBlock {
     }
 }
 
-/// Reads a value; `None`: it is not UTF-8.
+/// Decodes a value; `None` if it is not UTF-8.
 fn parse_value(field: &[u8]) -> Option<SourceValue> {
     if field == b"\\N" {
         return Some(SourceValue::Null);

@@ -1,4 +1,4 @@
-//! What becomes of each thing in a source: counted, with the reasons, for people and for programs.
+//! Report of an import: numbers of objects by result, with reasons, for people and for programs.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,12 +11,12 @@ use crate::domain::import_contents::ImportedProject;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::command::import::LocalChanges;
 
-/// Names that a line lists, and reasons that a count has: see [limits](crate::docs::limits).
+/// Maximum number of names in a line, and of notes for a kind: see [limits](crate::docs::limits).
 const MAX_LISTED: usize = 20;
-/// Names of checks that a line about a channel has.
+/// Maximum number of names of checks in a line about a channel.
 const MAX_NAMED_CHECKS: usize = 5;
 
-/// Kinds of things, in the order in which they are shown.
+/// Kinds of objects, in the order of the report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ReportedKind {
@@ -51,7 +51,7 @@ impl ReportedKind {
     }
 }
 
-/// How many things of one kind there are, and what becomes of them.
+/// Number of objects of one kind, by result.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 struct ReportedCount {
     source: u64,
@@ -61,16 +61,16 @@ struct ReportedCount {
     notes: Vec<ReportedNote>,
 }
 
-/// Something to know of things of one kind.
+/// A note about objects of one kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct ReportedNote {
-    /// Of how many; `None`: of the one that is named.
+    /// Number of objects; `None` for the single object that the text names.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
     text: String,
 }
 
-/// Counts what becomes of things.
+/// Counts objects by result.
 #[derive(Default)]
 pub(super) struct ImportTally(BTreeMap<ReportedKind, ReportedCount>);
 
@@ -79,19 +79,19 @@ impl ImportTally {
         self.0.entry(what).or_default()
     }
 
-    /// So many come as they are.
+    /// Counts objects that are imported unchanged.
     pub(super) fn add_carried(&mut self, what: ReportedKind, count: u64) {
         let of = self.count_mut(what);
         of.source += count;
         of.carried += count;
     }
 
-    /// Of those that come, so many are different here.
+    /// Counts objects that are imported with changes. They are also counted as carried.
     pub(super) fn add_changed(&mut self, what: ReportedKind, count: u64) {
         self.count_mut(what).changed += count;
     }
 
-    /// So many do not come.
+    /// Counts objects that are not imported.
     pub(super) fn add_dropped(&mut self, what: ReportedKind, count: u64, why: impl Into<String>) {
         let of = self.count_mut(what);
         of.source += count;
@@ -99,7 +99,7 @@ impl ImportTally {
         self.add_note(what, Some(count), why);
     }
 
-    /// Says something of so many, or of one that is named.
+    /// Adds a note about a number of objects, or about a single one that the text names.
     pub(super) fn add_note(&mut self, what: ReportedKind, count: Option<u64>, text: impl Into<String>) {
         let (text, notes) = (text.into(), &mut self.count_mut(what).notes);
         let is_full = notes.len() >= MAX_LISTED;
@@ -117,20 +117,20 @@ impl ImportTally {
 
 #[cfg(test)]
 impl ImportTally {
-    /// What has been counted, as programs see it.
+    /// Returns the counts as JSON.
     pub(super) fn json(&self) -> serde_json::Value {
         serde_json::to_value(&self.0).unwrap()
     }
 }
 
-/// A channel that something is to be said of.
+/// A channel in the report.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct ReportedChannel {
     pub(super) project: String,
     pub(super) uuid: Uuid,
     pub(super) name: String,
     pub(super) kind: String,
-    /// Names of the checks that it is assigned to.
+    /// Names of the checks to which the channel is assigned.
     pub(super) checks: Vec<String>,
     pub(super) remarks: Vec<String>,
 }
@@ -141,7 +141,7 @@ impl ReportedChannel {
         Self { project, uuid, name, kind: kind.to_owned(), checks: Vec::new(), remarks }
     }
 
-    /// Names the channel with its project and its checks.
+    /// Describes the channel with its project and its checks.
     fn description(&self) -> String {
         let names: Vec<_> = self.checks.iter().take(MAX_NAMED_CHECKS).map(|name| format!("{name:?}")).collect();
         let more = self.checks.len() - names.len();
@@ -153,19 +153,19 @@ impl ReportedChannel {
         format!("{} {:?} of project {:?}, for {checks}", self.kind, self.name, self.project)
     }
 
-    /// A line that names it with its UUID, and one for each remark.
+    /// Returns a line with the description and the UUID, and a line for each remark.
     fn lines(&self) -> impl Iterator<Item = String> + '_ {
         let first = format!("  {}: {}", self.description(), self.uuid);
         std::iter::once(first).chain(self.remarks.iter().map(|remark| format!("    {remark}")))
     }
 }
 
-/// A channel that something is missing of.
+/// A channel with missing settings.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct IncompleteChannel {
     #[serde(flatten)]
     pub(super) channel: ReportedChannel,
-    /// Keys that have to be set. Without any, the channel only has to be enabled.
+    /// Keys that have to be set. If empty, the channel only has to be enabled.
     pub(super) lacks: Vec<&'static str>,
 }
 
@@ -183,7 +183,7 @@ impl IncompleteChannel {
     }
 }
 
-/// A channel that reaches addresses of this machine.
+/// A channel that sends to addresses of this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct LocalChannel {
     #[serde(flatten)]
@@ -198,7 +198,7 @@ pub(super) struct LateCheck {
     pub(super) name: String,
 }
 
-/// What becomes of everything in a source.
+/// Report of an import.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ImportReport {
     source: ReportSource,
@@ -208,28 +208,29 @@ pub struct ImportReport {
     incomplete: Vec<IncompleteChannel>,
     /// Channels whose settings were changed without a loss.
     converted: Vec<ReportedChannel>,
-    /// Channels that stay behind.
+    /// Channels that are not imported.
     dropped_channels: Vec<ReportedChannel>,
     /// Channels that need `--outbound-allow`.
     local: Vec<LocalChannel>,
-    /// Channels that run commands here.
+    /// Channels that run commands on this machine.
     shell: Vec<ReportedChannel>,
     late: Vec<LateCheck>,
-    /// Flags of `overdue serve` that stand for what the old server was configured with.
+    /// Flags of `overdue serve` that correspond to the configuration of the old server.
     serve_flags: Vec<String>,
     advice: Vec<String>,
-    /// What a dry run has found at the server; `None`: it was not asked.
+    /// Data of an earlier import that a dry run has found on the server; `None` if the server was
+    /// not asked.
     here: Option<ReplacementSummary>,
 }
 
-/// What of an earlier import is there already.
+/// Data of an earlier import that this one replaces.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct ReplacementSummary {
-    /// Projects that were imported before, whose place is taken.
+    /// Number of replaced projects.
     replaced: usize,
-    /// Checks of these that were pinged or changed since.
+    /// Number of their checks that were pinged or changed since.
     lost_checks: usize,
-    /// Pings that arrived since.
+    /// Number of pings that arrived since.
     lost_pings: u64,
 }
 
@@ -239,7 +240,7 @@ struct ReportSource {
     form: &'static str,
 }
 
-/// What a report says beside its counts.
+/// Parts of a report other than its counts.
 #[derive(Default)]
 pub(super) struct ReportRemarks {
     pub(super) newest: Option<Timestamp>,
@@ -254,7 +255,7 @@ pub(super) struct ReportRemarks {
 }
 
 impl ImportReport {
-    /// `source`: what it is called, and the word for what it is.
+    /// Creates a report. `name` is the name of the source, `form` the name of its format.
     pub(super) fn new((name, form): (&str, &'static str), tally: ImportTally, remarks: ReportRemarks) -> Self {
         let ReportRemarks { newest, incomplete, converted, dropped_channels, local, shell, late, serve_flags, advice } = remarks;
         let source = ReportSource { name: name.to_owned(), form };
@@ -279,12 +280,13 @@ impl ImportReport {
         }
     }
 
-    /// Beside what there is already: it takes the place of so many projects, and what was done in these is lost.
+    /// Adds the number of replaced projects, and the changes in them that are lost.
     pub fn with_replacement(self, replaced: usize, LocalChanges { checks, pings }: LocalChanges) -> Self {
         Self { here: Some(ReplacementSummary { replaced, lost_checks: checks, lost_pings: pings }), ..self }
     }
 
-    /// The report for people. Names in it are those of others: it is cleaned where it goes to a terminal.
+    /// Returns the report as lines of text. The names in it come from the source and must be
+    /// escaped before they are printed to a terminal.
     pub fn lines(&self) -> Vec<String> {
         let heading = [String::new(), "source".into(), "carried".into(), "changed".into(), "dropped".into()];
         let mut rows = vec![(heading, Vec::new())];
@@ -377,7 +379,7 @@ impl ReplacementSummary {
     }
 }
 
-/// A number with commas between thousands.
+/// Formats a number with commas between thousands.
 fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

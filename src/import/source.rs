@@ -1,4 +1,5 @@
-//! A file or standard input that another program's data is read from, twice: what it is follows from its first bytes.
+//! Source of an import: a file or standard input, which is read twice. The format is detected by
+//! the first bytes.
 
 mod database_copy;
 
@@ -11,24 +12,24 @@ use std::sync::{Mutex, PoisonError};
 use super::{RowVisitor, dumpdata, pg_dump};
 use crate::random::Random;
 
-/// Bytes by which a source is recognised.
+/// Number of bytes that are examined to detect the format.
 const SIGNATURE_BYTES: usize = 64;
 
-/// What a source is.
+/// Format of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceFormat {
-    /// A database file.
+    /// SQLite database file.
     Sqlite,
-    /// What `pg_dump` writes as text.
+    /// Text output of `pg_dump`.
     PgDump,
-    /// What `manage.py dumpdata` writes.
+    /// Output of `manage.py dumpdata`.
     Dumpdata,
-    /// What an API shows, kept as a dump would have it.
+    /// Responses of an API, stored in the format of a dump.
     Api,
 }
 
 impl SourceFormat {
-    /// The word for it in answers.
+    /// Name of the format in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
@@ -38,10 +39,10 @@ impl SourceFormat {
         }
     }
 
-    /// What begins with these bytes.
+    /// Detects the format by the first bytes.
     ///
     /// # Errors
-    /// When it is none of them; the message says what to do.
+    /// Returns an error if the format is unknown. The message includes a remedy.
     fn from_signature(head: &[u8]) -> Result<Self, &'static str> {
         let text = head.trim_ascii_start();
         match () {
@@ -59,9 +60,9 @@ impl SourceFormat {
     }
 }
 
-/// Something that another program's data is read from.
+/// Source of an import.
 pub struct ImportSource {
-    /// What errors and reports call it.
+    /// Name of the source in errors and reports.
     name: String,
     data: SourceData,
 }
@@ -73,11 +74,12 @@ enum SourceData {
 }
 
 impl ImportSource {
-    /// Opens a file, or standard input for `-`. What cannot be read twice, and a database, is copied into a private directory below that
-    /// for temporary files, so that nothing is written beside the source.
+    /// Opens a file, or standard input for `-`. A database, and input that cannot be read twice, is
+    /// copied into a private temporary directory, so that nothing is written next to the source.
     ///
     /// # Errors
-    /// When it cannot be read or is nothing that is known; the message names it.
+    /// Returns an error if the source cannot be read or its format is unknown. The message names
+    /// the source.
     pub fn open(path: &Path, random: &Random) -> Result<Self, String> {
         let is_input = path.as_os_str() == "-";
         let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
@@ -88,12 +90,12 @@ impl ImportSource {
         }
     }
 
-    /// What errors and reports call it.
+    /// Name of the source in errors and reports.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is.
+    /// Format of the source.
     pub fn format(&self) -> SourceFormat {
         match &self.data {
             #[cfg(feature = "sqlite")]
@@ -102,7 +104,7 @@ impl ImportSource {
         }
     }
 
-    /// How much there is to read, in what [`Visit::at`] counts.
+    /// Total amount to read, in the unit of [`RowVisitor::report_progress`].
     pub(super) fn total_progress(&self) -> u64 {
         match &self.data {
             #[cfg(feature = "sqlite")]
@@ -111,10 +113,10 @@ impl ImportSource {
         }
     }
 
-    /// Reads the tables that are wanted, from the beginning.
+    /// Reads the needed tables from the beginning.
     ///
     /// # Errors
-    /// When it cannot be read; the message names the place.
+    /// Returns an error if the source cannot be read. The message names the position.
     pub(super) fn read_tables(&mut self, visit: &mut dyn RowVisitor) -> Result<(), String> {
         let read = match &mut self.data {
             #[cfg(feature = "sqlite")]
@@ -169,7 +171,8 @@ impl SourceData {
     }
 }
 
-/// An empty file in a directory of its own. When the directory is dropped the file has no name any more, and goes when it is closed.
+/// Creates an empty file in its own directory. When the directory is dropped, the file loses its
+/// name; it is removed when it is closed.
 fn create_private_file(random: &Random) -> Result<(PrivateDirectory, PathBuf, File), String> {
     let directory = PrivateDirectory::create(random)?;
     let path = directory.0.join("copy");
@@ -182,7 +185,8 @@ fn copy_into(file: &mut File, mut from: impl io::Read) -> Result<(), String> {
     kept.map(drop).map_err(|error| format!("cannot be kept in a file below {}: {error}", std::env::temp_dir().display()))
 }
 
-/// What cannot be read twice, in a file that can. It has no name while it is filled, so that nothing stays if the process is killed.
+/// Copies input that cannot be read twice into a file. The file has no name while it is written, so
+/// that nothing remains if the process is killed.
 fn spool_unnamed(from: impl io::Read, random: &Random) -> Result<File, String> {
     let (directory, _, mut file) = create_private_file(random)?;
     drop(directory);
@@ -190,10 +194,11 @@ fn spool_unnamed(from: impl io::Read, random: &Random) -> Result<File, String> {
     Ok(file)
 }
 
-/// A file, or standard input for `-`, that can be read more than once, and what errors call it.
+/// Opens a file, or standard input for `-`, so that it can be read more than once. Returns its name
+/// for errors as well.
 ///
 /// # Errors
-/// When it cannot be read, or not be kept; the message names it.
+/// Returns an error if the input cannot be read or copied. The message names it.
 pub(super) fn open_rereadable(path: &Path, random: &Random) -> Result<(String, File), String> {
     let is_input = path.as_os_str() == "-";
     let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
@@ -215,26 +220,29 @@ fn detect_format(file: &mut File) -> Result<SourceFormat, String> {
     Ok(SourceFormat::from_signature(&head)?)
 }
 
-/// A new file that nobody else can read.
+/// Creates a new file that only its owner can read.
 fn create_owner_only(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// A file that nobody sees, of objects as `manage.py dumpdata` writes them. Several may write at once.
+/// An unnamed file of objects in the format of `manage.py dumpdata`. Several threads may write at
+/// the same time.
 pub(super) struct DumpFile(Mutex<(BufWriter<File>, bool)>);
 
 impl DumpFile {
+    /// Creates the file.
+    ///
     /// # Errors
-    /// When it cannot be made.
+    /// Returns an error if the file cannot be created.
     pub(super) fn new(random: &Random) -> Result<Self, String> {
         let (_, _, file) = create_private_file(random)?;
         Ok(Self(Mutex::new((BufWriter::new(file), false))))
     }
 
-    /// Adds an object.
+    /// Appends an object.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the file cannot be written.
     pub(super) fn write_object(&self, model: &str, pk: u64, fields: &serde_json::Value) -> Result<(), String> {
         let (file, begun) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let object = serde_json::json!({ "model": model, "pk": pk, "fields": fields });
@@ -242,10 +250,10 @@ impl DumpFile {
         write!(file, "{before}{object}").map_err(write_error_text)
     }
 
-    /// All of it as a source of this name.
+    /// Finishes the file and returns it as a source with this name.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the file cannot be written.
     pub(super) fn into_source(self, name: String) -> Result<ImportSource, String> {
         let (mut file, _) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         write!(file, "]").map_err(write_error_text)?;
@@ -259,7 +267,7 @@ fn write_error_text(error: io::Error) -> String {
     format!("a file below {} cannot be written: {error}", std::env::temp_dir().display())
 }
 
-/// A directory that only we see. It is removed with all that is in it.
+/// A temporary directory that only this user can access. It is removed with its contents on drop.
 struct PrivateDirectory(PathBuf);
 
 impl PrivateDirectory {
@@ -272,7 +280,7 @@ impl PrivateDirectory {
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        // Whoever empties the directory for temporary files finds what is left.
+        // The error is ignored: the system cleans its temporary directory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

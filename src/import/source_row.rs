@@ -1,4 +1,5 @@
-//! A row of another program's table, whichever source it was read from, so that what it means is decided once for all sources.
+//! Row of another program's table, independent of the format of the source, so that rows are
+//! interpreted in one place.
 
 use std::fmt;
 use std::rc::Rc;
@@ -11,10 +12,10 @@ use uuid::Uuid;
 
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 
-/// Bytes of a row, in any source: see [limits](crate::docs::limits).
+/// Maximum size of a row in bytes, in any source: see [limits](crate::docs::limits).
 pub(super) const MAX_ROW_BYTES: usize = 64 << 20;
 
-/// The tables that are read.
+/// Tables that are read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum SourceTable {
     User,
@@ -23,23 +24,23 @@ pub(super) enum SourceTable {
     Member,
     Check,
     Channel,
-    /// Which channels are assigned to which checks.
+    /// Assignments of channels to checks.
     Assignment,
-    /// Of people who are signed in, which the secret of the server has signed.
+    /// Sessions of signed-in users, signed with the secret of the server.
     Session,
     Flip,
     Ping,
 }
 
 impl SourceTable {
-    /// Those of which everything is kept in memory.
+    /// Tables that are kept in memory completely.
     pub(super) const OBJECTS: [Self; 8] =
         [Self::User, Self::Profile, Self::Project, Self::Member, Self::Check, Self::Channel, Self::Assignment, Self::Session];
 
-    /// The logs.
+    /// Tables of logs.
     pub(super) const LOGS: [Self; 2] = [Self::Flip, Self::Ping];
 
-    /// Its name in a database.
+    /// Name of the table in a database.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::User => "auth_user",
@@ -55,13 +56,13 @@ impl SourceTable {
         }
     }
 
-    /// The table of that name.
+    /// Returns the table of this name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::OBJECTS.into_iter().chain(Self::LOGS).find(|table| table.name() == name)
     }
 }
 
-/// What stands in a column. What a text means depends on what is asked for.
+/// Value of a column. The meaning of a text depends on the requested type.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum SourceValue {
     Null,
@@ -70,36 +71,36 @@ pub(super) enum SourceValue {
     Text(String),
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "dumps have texts for them"))]
     Bytes(Vec<u8>),
-    /// Something that none of the columns has that are read.
+    /// A value of a type that no needed column has.
     Other,
 }
 
-/// A row.
+/// A row of a source.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct SourceRow {
-    /// The table that it stands in.
+    /// Table of the row.
     pub(super) table: SourceTable,
     columns: Rc<[Box<str>]>,
     values: Vec<SourceValue>,
 }
 
-/// What is wrong with a row, and where it stands.
+/// Error of a row, with its location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowError {
     table: SourceTable,
     primary_key: String,
-    /// What people call the thing.
+    /// Display name of the object.
     name: Option<String>,
     message: String,
 }
 
 impl RowError {
-    /// The same of something that people call so.
+    /// Adds the display name of the object.
     pub(super) fn with_name(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    /// The same of a check, with the way out unless it names one.
+    /// Adds a hint about `--skip` for a check, unless the message has one.
     pub(super) fn with_skip_hint(mut self) -> Self {
         if !self.message.contains("--skip") {
             self.message += "; change the check there, or leave it behind with --skip";
@@ -118,16 +119,16 @@ impl fmt::Display for RowError {
     }
 }
 
-/// What is read of a column: nothing if there is none of that name, or NULL in it.
+/// Result of reading a column: `None` if the column does not exist or is NULL.
 type ColumnResult<T> = Result<Option<T>, RowError>;
 
 impl SourceRow {
-    /// A row with a value for each column.
+    /// Creates a row with a value for each column.
     pub(super) fn new(table: SourceTable, columns: Rc<[Box<str>]>, values: Vec<SourceValue>) -> Self {
         Self { table, columns, values }
     }
 
-    /// Something that is wrong with it.
+    /// Returns an error about this row.
     pub(super) fn error(&self, what: impl Into<String>) -> RowError {
         let pk = match self.get("id") {
             Some(SourceValue::Integer(pk)) => pk.to_string(),
@@ -137,7 +138,7 @@ impl SourceRow {
         RowError { table: self.table, primary_key: pk, name: None, message: what.into() }
     }
 
-    /// Whether there is such a column, whatever stands in it.
+    /// True if the column exists, whatever its value is.
     pub(super) fn has_column(&self, column: &str) -> bool {
         self.columns.iter().any(|name| **name == *column)
     }
@@ -152,12 +153,12 @@ impl SourceRow {
         read(value).map(Some).ok_or_else(|| self.error(format!("{column} is not {what}")))
     }
 
-    /// What must be there.
+    /// Requires a value: `None` becomes an error.
     pub(super) fn require<T>(&self, column: &str, read: ColumnResult<T>) -> Result<T, RowError> {
         read?.ok_or_else(|| self.error(format!("{column} is missing")))
     }
 
-    /// A text; an empty one if there is none.
+    /// Returns a text, which is empty if there is none.
     pub(super) fn text(&self, column: &str) -> Result<&str, RowError> {
         match self.get(column) {
             None => Ok(""),
@@ -166,7 +167,7 @@ impl SourceRow {
         }
     }
 
-    /// A whole number.
+    /// Returns an integer.
     pub(super) fn integer(&self, column: &str) -> ColumnResult<i64> {
         self.read_column(column, "a whole number", |value| match value {
             SourceValue::Integer(number) => Some(*number),
@@ -175,12 +176,12 @@ impl SourceRow {
         })
     }
 
-    /// The number of a row.
+    /// Returns the number of a row.
     pub(super) fn id(&self, column: &str) -> Result<i64, RowError> {
         self.require(column, self.integer(column))
     }
 
-    /// True or false.
+    /// Returns a boolean.
     pub(super) fn boolean(&self, column: &str) -> ColumnResult<bool> {
         self.read_column(column, "true or false", |value| match value {
             SourceValue::Bool(flag) => Some(*flag),
@@ -194,7 +195,7 @@ impl SourceRow {
         })
     }
 
-    /// A UUID, with hyphens or without.
+    /// Returns a UUID, with or without hyphens.
     pub(super) fn uuid(&self, column: &str) -> ColumnResult<Uuid> {
         self.read_column(column, "a UUID", |value| match value {
             SourceValue::Text(text) if matches!(text.len(), 32 | 36) => Uuid::try_parse(text).ok(),
@@ -202,7 +203,7 @@ impl SourceRow {
         })
     }
 
-    /// A moment: with its offset, or in UTC.
+    /// Returns a timestamp, with its offset or in UTC.
     pub(super) fn timestamp(&self, column: &str) -> ColumnResult<Timestamp> {
         self.read_column(column, "a time", |value| match value {
             SourceValue::Text(text) => parse_timestamp(text),
@@ -210,7 +211,7 @@ impl SourceRow {
         })
     }
 
-    /// A length of time in microseconds.
+    /// Returns a duration in microseconds.
     pub(super) fn duration_micros(&self, column: &str) -> ColumnResult<i64> {
         self.read_column(column, "a length of time", |value| match value {
             SourceValue::Integer(micros) => Some(*micros),
@@ -219,7 +220,7 @@ impl SourceRow {
         })
     }
 
-    /// Bytes: as they are, in hexadecimal after `\x`, or in base64.
+    /// Returns bytes: raw, in hexadecimal after `\x`, or in base64.
     pub(super) fn bytes(&self, column: &str) -> ColumnResult<Vec<u8>> {
         self.read_column(column, "bytes", |value| match value {
             SourceValue::Bytes(bytes) => Some(bytes.clone()),
@@ -232,14 +233,15 @@ impl SourceRow {
     }
 }
 
-/// Reads `2026-08-30 12:34:56.123456` in UTC, or the same with `T` and an offset (`Z`, `+00`, `+05:30`).
+/// Parses `2026-08-30 12:34:56.123456` in UTC, or the same with `T` and an offset (`Z`, `+00`,
+/// `+05:30`).
 pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let stamp = text.parse::<jiff::Timestamp>().ok();
     let stamp = stamp.or_else(|| Some(text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp()));
     stamp.map(|stamp| Timestamp::from_micros(stamp.as_microsecond()))
 }
 
-/// Reads `1 day 00:00:05`, `1 00:00:05`, `2 days`, `-00:00:01.5`.
+/// Parses `1 day 00:00:05`, `1 00:00:05`, `2 days`, `-00:00:01.5`.
 fn parse_duration_micros(text: &str) -> Option<i64> {
     const DAY: i64 = 86_400 * MICROS_PER_SEC;
     let (mut total, mut words) = (0_i64, text.split(' ').peekable());
@@ -252,7 +254,7 @@ fn parse_duration_micros(text: &str) -> Option<i64> {
                 if words.peek().is_some_and(|unit| matches!(*unit, "day" | "days")) {
                     words.next();
                 } else {
-                    // A bare number is one of days, and a time of day follows.
+                    // A number without a unit is a number of days, and a time of day must follow.
                     words.peek().filter(|next| next.contains(':'))?;
                 }
                 days
@@ -264,7 +266,7 @@ fn parse_duration_micros(text: &str) -> Option<i64> {
     any.then_some(total)
 }
 
-/// Reads `[-]HH:MM:SS[.ffffff]`.
+/// Parses `[-]HH:MM:SS[.ffffff]`.
 fn parse_clock_micros(text: &str) -> Option<i64> {
     let (sign, text) = match text.as_bytes().first()? {
         b'-' => (-1, text.get(1..)?),
@@ -283,7 +285,7 @@ fn parse_clock_micros(text: &str) -> Option<i64> {
     seconds.checked_mul(MICROS_PER_SEC)?.checked_add(fraction)?.checked_mul(sign)
 }
 
-/// The bytes of hexadecimal digits.
+/// Decodes hexadecimal digits.
 pub(super) fn decode_hex(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (pairs, odd) = digits.as_bytes().as_chunks::<2>();

@@ -1,4 +1,5 @@
-//! Reads the database file that Healthchecks keeps unless told otherwise, in a copy of it: rolling back what was under way writes.
+//! Reader for the SQLite file that Healthchecks uses by default. It reads a copy, because rolling
+//! back an unfinished change writes to the file.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -14,24 +15,26 @@ use rusqlite::{Connection, OpenFlags};
 use super::RowVisitor;
 use super::source_row::{MAX_ROW_BYTES, SourceRow, SourceTable, SourceValue};
 
-/// How many rows are read between two looks at how far that is.
+/// Number of rows between two progress reports.
 const ROWS_PER_PROGRESS: u64 = 256;
 
-/// Bytes that a row takes at least: its size, its number, a column and its place in the page.
+/// Minimum size of a row in bytes: its size, its number, a column and its pointer in the page.
 const MIN_ROW_BYTES: usize = 5;
 
-/// How long a change that is being written is waited for.
+/// Maximum time to wait for a change in progress.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where a file says that changes lie in a log beside it, and the value that says so (the format's section 1.3.3).
+/// Offset of the write version in a file, and the value for a write-ahead log (section 1.3.3 of the
+/// format).
 const WRITE_VERSION_OFFSET: u64 = 19;
 const WAL_VERSION: u8 = 2;
 
-/// Keeps others from changing a database that they have open.
+/// Lock that keeps other processes from changing a database that they have open.
 pub(super) struct ReadLock(#[allow(dead_code, reason = "it is held")] Connection);
 
 impl ReadLock {
-    /// Takes the lock; `None`: that would write beside the file, or cannot be done. It holds until the file is closed by anybody in this
-    /// process, as locks of files do.
+    /// Takes the lock; `None` if that would write next to the file, or is impossible. The lock
+    /// holds until any descriptor of the file in this process is closed, as is usual for file
+    /// locks.
     pub(super) fn acquire(path: &Path) -> Option<Self> {
         let mut version = [0];
         File::open(path).and_then(|file| file.read_exact_at(&mut version, WRITE_VERSION_OFFSET)).ok()?;
@@ -47,24 +50,24 @@ impl ReadLock {
     }
 }
 
-/// A database that is read at one moment of its life.
+/// A snapshot of a database.
 pub(super) struct SqliteDatabase {
     connection: Connection,
-    /// Bytes of its pages.
+    /// Total size of its pages in bytes.
     total_bytes: usize,
 }
 
 impl SqliteDatabase {
-    /// Opens a file that nobody else uses. What lies beside it, a log or a journal, is taken into account. From then on the files may be
-    /// removed.
+    /// Opens a file that no other process uses, with its write-ahead log or journal. Afterwards the
+    /// files may be removed.
     ///
     /// # Errors
-    /// When it is no database, or one that is damaged.
+    /// Returns an error if the file is not a database or is damaged.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let opened = || {
             let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
             connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES as i32)?;
-            // Nothing in the file may run functions or name places outside of it.
+            // Nothing in the file may run functions or refer to other files.
             connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON; BEGIN")?;
             let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
             let bytes = pragma("page_count")?.saturating_mul(pragma("page_size")?);
@@ -74,10 +77,10 @@ impl SqliteDatabase {
         opened().map_err(error_text)
     }
 
-    /// Reads the tables that are wanted.
+    /// Reads the needed tables.
     ///
     /// # Errors
-    /// When the file is damaged, or there is something else where a table should be.
+    /// Returns an error if the file is damaged, or if a table has another type.
     pub(super) fn read_tables(&self, visit: &mut dyn RowVisitor) -> Result<(), String> {
         for table in SourceTable::OBJECTS.into_iter().chain(SourceTable::LOGS).filter(|table| visit.wants_table(*table)).collect::<Vec<_>>()
         {
@@ -95,7 +98,7 @@ impl SqliteDatabase {
             Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
         });
         match found {
-            // A view may compute without an end, and a virtual table is a program.
+            // A view may compute endlessly, and a virtual table runs a program.
             Ok((kind, page)) if kind == "table" && page > 0 => Ok(true),
             Ok(_) => Err(format!("{} is not a plain table", table.name())),
             Err(rusqlite::Error::QueryReturnedNoRows) => Ok(false),
@@ -104,7 +107,8 @@ impl SqliteDatabase {
     }
 
     fn read_rows(&self, table: SourceTable, visit: &mut dyn RowVisitor) -> rusqlite::Result<ControlFlow<()>> {
-        // Pages that are damaged may name each other again and again. A text may have more bytes than its form in UTF-16.
+        // Damaged pages may refer to each other in a cycle. A text may have more bytes in UTF-8
+        // than in UTF-16.
         let mut left = self.total_bytes.saturating_mul(2);
         let mut statement = self.connection.prepare(&format!("SELECT * FROM {}", table.name()))?;
         let columns = self.column_names(table)?;
@@ -129,7 +133,7 @@ impl SqliteDatabase {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The names of its columns. The library would panic at one that is not UTF-8 if it was asked for them.
+    /// Returns the names of the columns. The library's own function panics if a name is not UTF-8.
     fn column_names(&self, table: SourceTable) -> rusqlite::Result<Rc<[Box<str>]>> {
         let mut statement = self.connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
         let mut rows = statement.query([table.name()])?;
@@ -141,7 +145,7 @@ impl SqliteDatabase {
         Ok(columns.into())
     }
 
-    /// How many rows the logs have at most.
+    /// Maximum number of rows of a log.
     pub(super) fn max_log_rows(&self) -> u64 {
         let count = |table: SourceTable| {
             let sql = format!("SELECT max(id) - min(id) + 1 FROM {}", table.name());

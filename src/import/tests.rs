@@ -9,7 +9,7 @@ use crate::domain::project::KeySecret;
 use crate::domain::status::Status;
 use crate::random::Random;
 
-/// Keeps all rows, or the first few.
+/// Collects all rows, or the first `most`.
 pub(super) struct RowCollector {
     pub(super) rows: Vec<SourceRow>,
     pub(super) most: usize,
@@ -34,12 +34,12 @@ impl RowVisitor for RowCollector {
     fn report_progress(&mut self, _: u64) {}
 }
 
-/// A row with these values.
+/// Returns a row with these values.
 pub(super) fn row(table: SourceTable, columns: &[&str], values: Vec<SourceValue>) -> SourceRow {
     SourceRow::new(table, columns.iter().map(|column| Box::from(*column)).collect::<Rc<[_]>>(), values)
 }
 
-/// A row of texts, as a dump has it.
+/// Returns a row of texts, as in a dump.
 pub(super) fn texts(table: SourceTable, columns: &[(&str, &str)]) -> SourceRow {
     let (names, values): (Vec<_>, Vec<_>) = columns.iter().map(|(name, value)| (*name, SourceValue::Text((*value).into()))).unzip();
     row(table, &names, values)
@@ -47,7 +47,7 @@ pub(super) fn texts(table: SourceTable, columns: &[(&str, &str)]) -> SourceRow {
 
 pub(super) const NOW: Timestamp = Timestamp::from_secs(1_725_019_200);
 
-/// What is asked for when nothing is said.
+/// Default import options.
 pub(super) fn options() -> ImportOptions {
     let (projects, skip, zones) = (Vec::new(), Vec::new(), Vec::new());
     ImportOptions {
@@ -73,7 +73,7 @@ fn looked(file: &str, options: &ImportOptions) -> Result<(ImportContents, serde_
     Ok((imported, report))
 }
 
-/// What was imported, times cut to milliseconds, as dumpdata cuts them.
+/// Returns the imported contents as text with times cut to milliseconds, as in dumpdata.
 fn cut(imported: &ImportContents) -> String {
     let text = format!("{imported:?}");
     let mut parts = text.split("Timestamp(");
@@ -173,7 +173,7 @@ fn keys_badges_and_tokens_come_with_the_secrets_of_the_old_server() {
     let is = |at: usize, hint: &str| secrets[at].1 == hint;
     assert!(matches!(secrets[0].0, ImportedKeySecret::Native(KeySecret::ReadWrite(_))) && is(0, "AAAA"));
     assert!(matches!(secrets[1].0, ImportedKeySecret::Legacy { .. }));
-    // With the eight characters that the old server shows.
+    // The hint has the eight characters that the old server shows.
     let hint = secrets[1].1;
     assert!(hint.starts_with("hcr_") && hint.len() == 12, "{hint}");
     assert!(matches!(secrets[2].0, ImportedKeySecret::Native(KeySecret::Ping(_))) && is(2, "kkkk"));

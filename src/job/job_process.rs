@@ -1,4 +1,4 @@
-//! The process of a job: started, passed signals on to, ended when it takes too long.
+//! Process of a job: starts it, forwards signals, and ends it at its timeout.
 
 use std::fs::File;
 use std::future::pending;
@@ -16,31 +16,34 @@ use super::JobSpec;
 use super::output_forwarding::{self, OutputPipes};
 use super::signal_forwarding::ForwardedSignals;
 
-/// The exit status of a job that took too long and then said that it ended well: that of timeout(1).
+/// Exit status of a job that exceeded its time and then reported success: the same as of
+/// timeout(1).
 const EXIT_TIMED_OUT: u8 = 124;
 
-/// A job that runs.
+/// A running job.
 pub(super) struct JobProcess {
     process: tokio::process::Child,
     output: OutputPipes,
-    /// It is in the process group of this program, and so in the foreground of the terminal if this program is.
+    /// True if it is in the process group of this program, and so in the foreground of the terminal
+    /// if this program is.
     in_our_group: bool,
 }
 
-/// How a job ended.
+/// Result of a job.
 pub(super) struct JobResult {
     pub(super) status: u8,
-    /// What the exit status does not say.
+    /// Details beyond the exit status.
     pub(super) note: Option<String>,
-    /// The last of what it printed.
+    /// End of its output.
     pub(super) output: Vec<u8>,
 }
 
 impl JobProcess {
-    /// Starts the job. One that cannot be started has ended.
+    /// Starts the job. A job that cannot be started counts as ended.
     ///
-    /// At a terminal it stays in our process group: it reads the terminal, and what is typed there (`^C`, `^Z`) reaches it as it would
-    /// without us. Elsewhere it gets a group of its own, so that all of it can be ended.
+    /// At a terminal it stays in our process group: it can read the terminal, and the keys `^C` and
+    /// `^Z` affect it as they would without this program. Otherwise it gets a group of its own, so
+    /// that all of its processes can be ended.
     pub(super) fn start(job: &JobSpec) -> io::Result<Result<Self, JobResult>> {
         let in_our_group = File::open("/dev/tty").is_ok();
         let (output, out, err) = OutputPipes::new()?;
@@ -50,7 +53,7 @@ impl JobProcess {
             command.process_group(0);
         }
         let started = command.spawn();
-        // It holds the ends of the pipes that the job writes to.
+        // It owns the ends of the pipes that the job writes to.
         drop(command);
         Ok(started.map(|process| Self { process, output, in_our_group }).map_err(|error| {
             let status = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
@@ -64,7 +67,7 @@ impl JobProcess {
         let Self { mut process, output, in_our_group } = self;
         let pid = process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let send = |signal| {
-            // It has not been waited for, so the number is still its own. It may have ended.
+            // The process has not been reaped, so its number is still its own. It may have ended.
             let _ = match pid {
                 Some(pid) if in_our_group => kill_process(pid, signal),
                 Some(pid) => kill_process_group(pid, signal),
@@ -90,7 +93,7 @@ impl JobProcess {
                     }
                     () = &mut time => {
                         send(if timed_out { Signal::KILL } else { Signal::TERM });
-                        // One that is stopped could not end.
+                        // A stopped process could not end.
                         send(Signal::CONT);
                         time.set(self::sleep_or_forever((!timed_out).then_some(job.kill_after)));
                         timed_out = true;
@@ -114,7 +117,7 @@ impl JobProcess {
     }
 }
 
-/// Ends after this time, or never.
+/// Waits for this time, or for ever.
 async fn sleep_or_forever(most: Option<Duration>) {
     match most {
         Some(most) => sleep(most).await,
@@ -122,9 +125,9 @@ async fn sleep_or_forever(most: Option<Duration>) {
     }
 }
 
-/// The exit status as a shell tells it, and the signal that ended the job.
+/// Returns the exit status in the convention of shells, and the signal that ended the job.
 fn shell_exit_status(status: &io::Result<ExitStatus>) -> (u8, Option<i32>) {
-    // A status that cannot be had, since somebody else took it, is a failure.
+    // A missing status, because another part of the process reaped the job, is a failure.
     let Ok(status) = status else { return (1, None) };
     let signal = status.signal();
     let number = status.code().unwrap_or(128 + signal.unwrap_or_default());

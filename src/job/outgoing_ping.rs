@@ -1,4 +1,4 @@
-//! What a server is told: the URL of a ping, and its body.
+//! Outgoing pings: the URL and the body.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -9,33 +9,34 @@ use crate::outbound::host_port_of;
 /// Maximum number of characters of a slug that a message names.
 const MAX_SHOWN_SLUG_CHARS: usize = 100;
 
-/// A ping URL of Healthchecks or of a server like it, with a UUID, or with a ping key and a slug. It has no `Debug`: it is a secret.
+/// Ping URL of Healthchecks or of a compatible server, with a UUID, or with a ping key and a slug.
+/// It has no `Debug`, because it is a secret.
 #[derive(Clone)]
 pub struct PingUrl {
     /// Everything before the query.
     path: String,
-    /// What follows the `?`; empty: nothing.
+    /// Text after the `?`; may be empty.
     query: String,
 }
 
-/// What a ping says, as the last part of its path.
+/// Event of a ping, as the last part of its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobEvent {
     /// The job has begun.
     Start,
-    /// It has failed.
+    /// The job has failed.
     Fail,
-    /// Something for the log that changes nothing.
+    /// An entry for the log that changes no status.
     Log,
-    /// It ended with this exit status.
+    /// The job ended with this exit status.
     Exit(u8),
 }
 
 impl JobEvent {
-    /// Reads `start`, `fail`, `log` or an exit status.
+    /// Parses `start`, `fail`, `log` or an exit status.
     ///
     /// # Errors
-    /// What is taken.
+    /// A text with the valid values.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         match text {
             "start" => Ok(Self::Start),
@@ -47,10 +48,10 @@ impl JobEvent {
 }
 
 impl PingUrl {
-    /// Reads the URL.
+    /// Parses the URL.
     ///
     /// # Errors
-    /// When it is no `http` or `https` URL.
+    /// If it is no `http` or `https` URL.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.split('#').next().unwrap_or_default();
         let plain = !text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ');
@@ -61,7 +62,7 @@ impl PingUrl {
         Ok(Self { path: path.into(), query: query.into() })
     }
 
-    /// The URL of a ping that says this, of this run.
+    /// Returns the URL of a ping with this event and this run.
     pub fn url_for(&self, action: Option<JobEvent>, run: Option<Uuid>) -> String {
         let mut url = self.path.clone();
         if let Some(action) = action {
@@ -83,7 +84,8 @@ impl PingUrl {
     }
 }
 
-/// Returns what to do when a server knows no check at a ping URL, with its action or without. The ping key in it is not named.
+/// Returns advice for a ping URL whose check the server does not know. The URL may end with an
+/// action. The advice does not contain the ping key.
 pub(super) fn unknown_check_advice(url: &str) -> String {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let parts: Vec<_> = path.trim_end_matches('/').rsplit('/').collect();
@@ -96,7 +98,8 @@ pub(super) fn unknown_check_advice(url: &str) -> String {
     if is_unknown_uuid {
         return "no check has the UUID of this URL: `overdue check show NAME`, or the page of the check, shows its ping URL".into();
     }
-    // The key stands behind `ping` or, as on the hosted service, behind the host; a slug may read like an action.
+    // The key follows `ping` or, as on the hosted service, the host; a slug may look like an
+    // action.
     let named = match parts.as_slice() {
         [slug, _key, "ping", ..] | [slug, _key, _, "", _] => slug,
         [action, slug, ..] if is_action(action) => slug,
@@ -111,7 +114,7 @@ pub(super) fn unknown_check_advice(url: &str) -> String {
     }
 }
 
-/// A ping that is to be sent. It has no `Debug`: its URL is a secret.
+/// A ping to send. It has no `Debug`, because its URL is a secret.
 #[derive(Clone)]
 pub(super) struct OutgoingPing {
     pub(super) url: String,
@@ -123,7 +126,7 @@ impl OutgoingPing {
         Self { url, body: body.into() }
     }
 
-    /// Adds a line to the end of the body.
+    /// Appends a line to the body.
     pub(super) fn append_line(&mut self, line: &str) {
         let mut body = self.body.to_vec();
         if body.last().is_some_and(|last| *last != b'\n') {
@@ -134,11 +137,12 @@ impl OutgoingPing {
         self.body = body.into();
     }
 
-    /// Keeps so many bytes of the end of the body.
+    /// Truncates the body to its last `most` bytes.
     pub(super) fn truncate_to_tail(&mut self, most: usize) {
         let mut cut = self.body.len().saturating_sub(most);
         if cut > 0 {
-            // A character that would be cut in two goes whole. None has more than three bytes that go on.
+            // A character that would be cut is removed whole. It has at most three continuation
+            // bytes.
             cut += self.body.iter().skip(cut).take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
         }
         self.body = self.body.split_off(cut);

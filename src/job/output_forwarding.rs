@@ -1,4 +1,4 @@
-//! What a job prints: passed on as it comes, and its end kept.
+//! Output of a job: forwarded as it arrives, with its end kept.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader};
@@ -12,27 +12,29 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// Bytes of the end of a job's output that are sent.
+/// Maximum bytes of the end of a job's output that are sent.
 pub(super) const MAX_OUTPUT_BYTES: usize = 100_000;
-/// Bytes that are read at once: what a pipe holds.
+/// Bytes that are read at once: the capacity of a pipe.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
-/// How long more is waited for after the job has ended: something that it started may hold its output open for ever.
+/// Time for which more output is read after the job has ended. A process that it started may keep
+/// its output open for ever.
 const FINAL_OUTPUT_TIMEOUT: Duration = Duration::from_millis(300);
-/// How often something is read after that. A pipe of the usual size is empty after two.
+/// Maximum number of reads after that. A pipe of the usual size is empty after two.
 const MAX_FINAL_READS: usize = 16;
 
-/// Where the output of a job comes from and goes to.
+/// Pipes of a job's output, with their targets.
 pub(super) struct OutputPipes(Vec<(Receiver, StandardStream)>);
 
-/// Our own standard output or standard error.
+/// Standard output or standard error of this process.
 enum StandardStream {
     Out,
     Err,
 }
 
 impl OutputPipes {
-    /// Makes pipes, and gives what a job writes to. Where standard output and standard error are the same, such as a terminal or what cron
-    /// reads, they are one pipe: what is written to both stays in its order.
+    /// Creates pipes, and returns their ends for the job. If standard output and standard error are
+    /// the same, such as a terminal or a pipe of cron, they share one pipe, so that the order is
+    /// kept.
     pub(super) fn new() -> io::Result<(Self, Stdio, Stdio)> {
         let receiver = |pipe: PipeReader| Receiver::from_owned_fd(OwnedFd::from(pipe));
         let (reader, out) = io::pipe()?;
@@ -44,7 +46,8 @@ impl OutputPipes {
         Ok((Self(vec![(receiver(reader)?, StandardStream::Out), (receiver(other)?, StandardStream::Err)]), out.into(), err.into()))
     }
 
-    /// Passes everything on until the job has closed its output, or has ended and says nothing more.
+    /// Forwards everything until the job has closed its output, or has ended and prints nothing
+    /// more.
     pub(super) async fn forward(self, end: &OutputTail, ended: &watch::Receiver<bool>) {
         let mut streams = self.0.into_iter();
         let (first, second) = (streams.next(), streams.next());
@@ -69,7 +72,7 @@ async fn forward_stream(mut from: Receiver, to: impl AsyncWrite + Unpin, end: &O
     let (mut buffer, mut to, mut reads_left) = (vec![0; READ_BUFFER_BYTES], Some(to), MAX_FINAL_READS);
     loop {
         let silence = async {
-            // A sender that is gone means the same.
+            // A dropped sender means the same.
             let _ = ended.wait_for(|ended| *ended).await;
             sleep(FINAL_OUTPUT_TIMEOUT).await;
         };
@@ -88,9 +91,9 @@ async fn forward_stream(mut from: Receiver, to: impl AsyncWrite + Unpin, end: &O
             };
             match written {
                 Ok(()) => {}
-                // Nobody reads it any more. The job learns that as it would without us.
+                // The reader is gone. The job gets the same error as without this program.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
-                // A full disk, for instance. The job goes on.
+                // For example, a full disk. The job continues.
                 Err(_) => to = None,
             }
         }
@@ -103,7 +106,7 @@ async fn forward_stream(mut from: Receiver, to: impl AsyncWrite + Unpin, end: &O
     }
 }
 
-/// The end of what was printed, both streams in the order in which they were read.
+/// End of the output, both streams in the order in which they were read.
 #[derive(Default)]
 pub(super) struct OutputTail(Mutex<VecDeque<u8>>);
 

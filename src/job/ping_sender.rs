@@ -1,4 +1,5 @@
-//! How pings get to a server that may be away: tried again after growing pauses, and kept in a directory until it is back.
+//! Sends pings to a server that may be unavailable: retries after growing pauses, and keeps pings
+//! in a directory until the server is back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,50 +15,51 @@ use crate::clock::Clock;
 use crate::outbound::{HttpRequest, Outbound, RedirectPolicy, SendStage, Trust, host_port_of};
 use crate::random::Random;
 
-/// How long one try may take.
+/// Maximum time of one attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause after the first try that failed. Each is twice the one before, up to the longest.
+/// Pause after the first failed attempt. Each further pause is twice as long, up to the maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// Characters of an answer that are shown.
+/// Maximum characters of a response that are shown.
 const MAX_SHOWN_CHARS: usize = 200;
-/// A ping that comes later than this says so, in seconds.
+/// Delay in seconds beyond which a ping mentions that it is late.
 const LATE_AFTER_SECS: i64 = 60;
 
-/// What pings are sent with.
+/// Configuration for sending pings.
 pub struct PingSender {
-    /// The way out; or why there is none.
+    /// Client for outgoing requests; or the reason why there is none.
     pub outbound: Result<Outbound, String>,
-    /// Where pings wait, if anywhere.
+    /// Spool for waiting pings, if any.
     pub spool: Option<Spool>,
-    /// How long the last ping is tried.
+    /// Time for which the last ping is retried.
     pub within: Duration,
-    /// The time.
+    /// Clock of timestamps.
     pub clock: Clock,
-    /// For run ids, names and pauses.
+    /// Source of run ids, names and jitter.
     pub random: Random,
 }
 
-/// What has become of a ping.
+/// Result of a ping.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PingResult {
-    /// The server has taken it.
+    /// The server has accepted it.
     Accepted,
-    /// Not yet, for this reason. It is on disk.
+    /// Not accepted yet, for this reason. It is on disk.
     Spooled(String),
-    /// Not at all, for this reason.
+    /// Not accepted and not kept, for this reason.
     Lost(String),
 }
 
-/// What came of one try.
+/// Result of one attempt.
 pub(super) enum PingAttemptResult {
-    /// The server took it, and stores so much of a body.
+    /// The server accepted it, and stores this number of bytes of a body.
     Accepted { body_limit: Option<usize> },
-    /// It never will.
+    /// The server will never accept it.
     Rejected(String),
-    /// It may later.
+    /// The server may accept it later.
     Unavailable(String),
-    /// It may once somebody has changed something. Another try soon is of no use.
+    /// The server may accept it after a change of the configuration. Another attempt soon is
+    /// useless.
     Misconfigured(String),
 }
 
@@ -80,7 +82,7 @@ impl PingSender {
             Ok(answer) if (200..300).contains(&answer.status) => {
                 PingAttemptResult::Accepted { body_limit: answer.header("ping-body-limit").and_then(|limit| limit.parse().ok()) }
             }
-            // Too slow, too early, too many: all of these pass (RFC 9110, 8470, 6585).
+            // Too slow, too early, too many: all of these are temporary (RFC 9110, 8470, 6585).
             Ok(answer) if (400..500).contains(&answer.status) && ![408, 425, 429].contains(&answer.status) => {
                 let refusal = rejection_message(answer.status, &answer.body);
                 PingAttemptResult::Rejected(if answer.status == 404 {
@@ -96,7 +98,7 @@ impl PingSender {
         }
     }
 
-    /// Tries until the server has taken it or refused it, or `stop` holds true.
+    /// Retries until the server has accepted or refused it, or `stop` holds true.
     pub(super) async fn send_until_stopped(&self, report: &OutgoingPing, stop: &mut watch::Receiver<bool>) -> PingAttemptResult {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -106,24 +108,25 @@ impl PingSender {
             }
             tokio::select! {
                 biased;
-                // A sender that is gone means the same.
+                // A dropped sender means the same.
                 _ = stop.wait_for(|stop| *stop) => return outcome,
                 () = sleep(self.with_jitter(pause)) => pause = (pause * 2).min(MAX_PAUSE),
             }
         }
     }
 
-    /// Half of a pause to all of it, so that many jobs do not come back at once.
+    /// Returns a random part of a pause, from half of it to all, so that many jobs do not retry at
+    /// once.
     fn with_jitter(&self, pause: Duration) -> Duration {
         let [chance] = self.random.bytes();
         pause / 2 + pause / 2 * u32::from(chance) / 255
     }
 
-    /// Tells how a job ended: within the time for it, or it waits in the spool.
+    /// Sends the result of a job within the time for it, or leaves it in the spool.
     pub(super) async fn send_or_spool(&self, report: OutgoingPing) -> PingResult {
         let Some(spool) = &self.spool else { return self.send_without_spool(&report).await };
         let (ended, unique, written) = (self.clock.now(), self.random.uuid(), report.clone());
-        // Before anything is tried: from here on it is not lost, whatever happens to this process.
+        // Before the first attempt: from here on the ping survives the end of this process.
         let kept = match with_spool_blocking(spool, move |spool| spool.write(&written, ended, unique)).await {
             Some(Ok(kept)) => kept,
             Some(Err(error)) => {
@@ -139,7 +142,7 @@ impl PingSender {
         }
     }
 
-    /// Tries, with all that waits, until it is known what has become of a ping.
+    /// Sends all waiting pings until the result of this one is known.
     async fn send_spooled(&self, spool: &Spool, kept: SpooledPing, why: &mut Option<String>) -> PingResult {
         let kept = Arc::new(kept);
         let mut pause = FIRST_PAUSE;
@@ -149,7 +152,7 @@ impl PingSender {
             }
             let asked = Arc::clone(&kept);
             match with_spool_blocking(spool, move |spool| spool.status_of(&asked)).await {
-                // By another run.
+                // Another run sent it.
                 Some(SpoolStatus::Sent) => return PingResult::Accepted,
                 Some(SpoolStatus::Dropped) => return PingResult::Lost("the spool is full, and newer pings took its place".into()),
                 Some(SpoolStatus::Waiting) | None => {}
@@ -168,7 +171,7 @@ impl PingSender {
             outcome = &mut trying => Some(outcome),
             () = sleep(self.within) => {
                 end.send_replace(true);
-                // What failed before is told, if it now waits for another try.
+                // An earlier failure is reported if the ping now waits for another attempt.
                 timeout(Duration::ZERO, trying).await.ok()
             }
         };
@@ -181,13 +184,14 @@ impl PingSender {
         }
     }
 
-    /// Delivers what earlier runs have left, as far as the servers take it.
+    /// Sends the pings that earlier runs left, as far as the servers accept them.
     pub(super) async fn drain_spool(&self) {
         self.drain_spool_until(None, &mut None).await;
     }
 
-    /// Delivers what waits, the oldest first, unless another run does. Once a server is away, the rest for it stays. Says what has become of
-    /// one of them if that is known, and why it could not be sent.
+    /// Sends the waiting pings, the oldest first, unless another run does. If a server is
+    /// unavailable, its other pings stay. Returns the result of `wanted` if it is known, and sets
+    /// `why` to the reason of a failure.
     async fn drain_spool_until(&self, wanted: Option<&SpoolName>, why: &mut Option<String>) -> Option<PingResult> {
         let spool = self.spool.as_ref()?;
         let _lock = match with_spool_blocking(spool, Spool::try_lock).await? {
@@ -195,7 +199,7 @@ impl PingSender {
             Ok(None) => return None,
             Err(error) => return wanted.map(|_| PingResult::Spooled(format!("no ping can be sent from the spool: {error}"))),
         };
-        // By server, why it takes nothing now, and whether another try soon may help.
+        // For each unavailable server: the reason, and true if another attempt soon may help.
         let mut away: HashMap<String, (String, bool)> = HashMap::new();
         let mut told = None;
         for name in with_spool_blocking(spool, Spool::waiting_names).await?.unwrap_or_default() {
@@ -237,7 +241,7 @@ impl PingSender {
         told
     }
 
-    /// Says in the body when the job ended, if that was long ago: the server has only the time at which it is told.
+    /// Adds the end time of a late job to the body: the server only knows the time of arrival.
     fn note_late(&self, report: &mut OutgoingPing, name: &SpoolName) {
         let ended = name.ended_at();
         if ended.plus_secs(LATE_AFTER_SECS) < self.clock.now() {
@@ -248,7 +252,8 @@ impl PingSender {
     }
 }
 
-/// What a server has answered, with the first line of its text: it may say what to do. Pages are left out.
+/// Returns a message with the status and the first line of the text of a response, which may
+/// contain advice. HTML pages are left out.
 fn rejection_message(status: u16, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let line: String =
@@ -261,7 +266,8 @@ fn rejection_message(status: u16, body: &[u8]) -> String {
     }
 }
 
-/// Does something with files elsewhere: a directory that hangs holds up neither the job nor its end. `None`: it panicked.
+/// Runs file operations on another thread, so that a hanging directory blocks neither the job nor
+/// its end. `None` if they panicked.
 async fn with_spool_blocking<T: Send + 'static>(spool: &Spool, work: impl FnOnce(&Spool) -> T + Send + 'static) -> Option<T> {
     let spool = spool.clone();
     tokio::task::spawn_blocking(move || work(&spool)).await.ok()

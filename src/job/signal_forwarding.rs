@@ -1,4 +1,4 @@
-//! The signals that a job is passed on.
+//! Signals that are forwarded to a job.
 
 use std::future::poll_fn;
 use std::io;
@@ -9,20 +9,21 @@ use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::time::timeout;
 
-/// What is passed on.
+/// Forwarded signals.
 const FORWARDED_SIGNALS: [Signal; 6] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
 
 pub(super) struct ForwardedSignals(Vec<(Signal, unix::Signal)>);
 
 impl ForwardedSignals {
-    /// From now on they no longer end this process. What was ignored before, as under `nohup`, stays so for the job too.
+    /// Starts listening: from now on these signals no longer end this process. Signals that were
+    /// ignored before, as under `nohup`, stay ignored for the job too.
     pub(super) fn listen() -> io::Result<Self> {
         let ignored = ignored_signal_mask();
         let wanted = FORWARDED_SIGNALS.into_iter().filter(|one| ignored & (1 << (one.as_raw() - 1)) == 0);
         wanted.map(|one| Ok((one, signal(SignalKind::from_raw(one.as_raw()))?))).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Waits for the next of them.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             let came = self.0.iter_mut().find_map(|(one, signal)| signal.poll_recv(context).is_ready().then_some(*one));
@@ -31,7 +32,7 @@ impl ForwardedSignals {
         .await
     }
 
-    /// Waits for one that comes later than this.
+    /// Waits for a signal that arrives later than `pause` from now.
     pub(super) async fn next_after(&mut self, pause: Duration) {
         let earlier = async {
             loop {
@@ -43,7 +44,7 @@ impl ForwardedSignals {
     }
 }
 
-/// A bit for each signal that is ignored, as far as the system tells (proc(5), `SigIgn`).
+/// Returns a bit for each ignored signal, as far as the system reports it (proc(5), `SigIgn`).
 fn ignored_signal_mask() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

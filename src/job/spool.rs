@@ -1,7 +1,9 @@
-//! A directory of pings that wait to be sent. Each is a file of its own, so several runs may share it and none waits for another.
+//! Spool: a directory of pings that wait to be sent. Each ping is a separate file, so several runs
+//! may share the directory and none waits for another.
 //!
-//! A file is named after the moment at which its job ended, so that names are in the order in which to send. It holds the URL on a line and
-//! then the body, and it is there whole or not at all. Files may hold secrets: nobody else can read them.
+//! A file is named after the time at which its job ended, so the order of names is the order of
+//! sending. It contains the URL on a line and then the body, and appears only when it is complete.
+//! Files may contain secrets: no other user can read them.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
@@ -16,23 +18,23 @@ use super::outgoing_ping::{OutgoingPing, PingUrl};
 use crate::domain::timestamp::Timestamp;
 use crate::store::path_access::{is_owned_by_process, open_own_directory};
 
-/// Pings that wait. When there are more, the oldest are dropped.
+/// Maximum number of waiting pings. Beyond it, the oldest are dropped.
 const MAX_FILES: usize = 1_000;
-/// Bytes of all that wait. When there are more, the oldest are dropped.
+/// Maximum bytes of all waiting pings. Beyond it, the oldest are dropped.
 const MAX_SPOOL_BYTES: u64 = 32 * 1024 * 1024;
-/// Bytes of one: more than a body that is sent.
+/// Maximum bytes of one ping: more than a body that is sent.
 const MAX_PING_BYTES: u64 = 11 * 1024 * 1024;
-/// What a file that was not written whole is left for, in seconds.
+/// Age in seconds at which a partial file is removed.
 const PARTIAL_MAX_AGE_SECS: i64 = 3_600;
 
 const PING_EXTENSION: &str = "ping";
 const PARTIAL_EXTENSION: &str = "part";
 
-/// The directory.
+/// The spool directory.
 #[derive(Clone)]
 pub struct Spool(PathBuf);
 
-/// The name of a ping that waits.
+/// Name of a waiting ping.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SpoolName(String);
 
@@ -45,47 +47,48 @@ impl SpoolName {
         format!("{}.{kind}", self.0)
     }
 
-    /// When its job ended.
+    /// Returns the time at which its job ended.
     pub(super) fn ended_at(&self) -> Timestamp {
         let micros = self.0.split('-').next().and_then(|micros| micros.parse().ok());
         Timestamp::from_micros(micros.unwrap_or_default())
     }
 }
 
-/// A ping that was written down, for whoever waits until it is sent.
+/// A spooled ping whose sender waits for its result.
 pub(super) struct SpooledPing {
     pub(super) name: SpoolName,
-    /// Its file, open for as long as somebody wants to know its fate.
+    /// Its file, kept open to learn its status.
     file: File,
 }
 
-/// What has become of a ping that was written down.
+/// Status of a spooled ping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SpoolStatus {
     Waiting,
-    /// It was removed: a run has sent it, or told that nobody takes it.
+    /// It was removed: a run has sent it, or reported that the server refuses it.
     Sent,
-    /// There was no room for it. A run that had begun to send it may have gone on.
+    /// It was dropped to limit the spool. A run that had begun to send it may have succeeded.
     Dropped,
 }
 
 impl Spool {
-    /// A directory that may not be there yet.
+    /// Creates a spool in a directory that need not exist yet.
     pub fn new(directory: &Path) -> Self {
         Self(directory.into())
     }
 
-    /// Opens the directory. Refuses one in which others decide what is sent and where files are made.
+    /// Opens the directory. Refuses a directory in which other users could change the pings or the
+    /// paths of files.
     fn open(&self) -> io::Result<SpoolDirectory> {
         open_own_directory(&self.0).map(SpoolDirectory)
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub(super) fn directory(&self) -> &Path {
         &self.0
     }
 
-    /// Writes a ping down. It is on disk when this returns; after an error nothing is left of it.
+    /// Writes a ping. It is on disk when this returns; after an error nothing is left of it.
     pub(super) fn write(&self, report: &OutgoingPing, ended: Timestamp, unique: Uuid) -> io::Result<SpooledPing> {
         self.write_and_sync(report, ended, unique, File::sync_all)
     }
@@ -109,21 +112,22 @@ impl Spool {
             return Err(error);
         }
         if let Err(error) = sync(&directory.0) {
-            // Whoever is told of the error sends the ping at once: the next run is not to send it again.
+            // After an error the caller sends the ping at once, so the next run must not send it
+            // again.
             directory.remove(&name.file_name(PING_EXTENSION));
             return Err(error);
         }
-        // The ping is kept, whether or not there is room for it now. The next one tries again.
+        // The ping is kept, even if the limits cannot be enforced now. The next ping tries again.
         let _ = directory.enforce_limits(&name, ended);
         Ok(SpooledPing { name, file })
     }
 
-    /// What waits, the oldest first.
+    /// Returns the waiting pings, the oldest first.
     pub(super) fn waiting_names(&self) -> io::Result<Vec<SpoolName>> {
         self.open()?.names(PING_EXTENSION)
     }
 
-    /// What has become of a ping.
+    /// Returns the status of a ping.
     pub(super) fn status_of(&self, kept: &SpooledPing) -> SpoolStatus {
         if self.open().is_ok_and(|directory| directory.ping_length(&kept.name).is_some()) {
             return SpoolStatus::Waiting;
@@ -132,7 +136,7 @@ impl Spool {
         if is_empty { SpoolStatus::Dropped } else { SpoolStatus::Sent }
     }
 
-    /// The ping of this name; `None` for one that is gone, or that nobody here has written.
+    /// Returns the ping of this name; `None` if it is gone, or was not written by this program.
     pub(super) fn read(&self, name: &SpoolName) -> Option<OutgoingPing> {
         let mut bytes = Vec::new();
         let file = self.open().ok()?.open_own_file(&name.file_name(PING_EXTENSION), OFlags::RDONLY).ok()?;
@@ -145,7 +149,7 @@ impl Spool {
         Some(OutgoingPing::new(url, body))
     }
 
-    /// Removes a ping that was sent, or that nobody takes.
+    /// Removes a ping that was sent or refused.
     pub(super) fn remove(&self, name: &SpoolName) {
         // If it stays, it is sent twice, which is better than never.
         if let Ok(directory) = self.open() {
@@ -153,7 +157,7 @@ impl Spool {
         }
     }
 
-    /// The right to send what waits, as long as the file lives; `None` if another run has it.
+    /// Locks the spool for sending while the file lives; `None` if another run holds the lock.
     pub(super) fn try_lock(&self) -> io::Result<Option<File>> {
         let file = self.open()?.open_own_file("lock", OFlags::WRONLY | OFlags::CREATE).map_err(|error| {
             let path = self.0.join("lock");
@@ -167,13 +171,14 @@ impl Spool {
     }
 }
 
-/// The directory, open: what lies in it is named relative to it, so that nobody puts another one in its place between two steps.
+/// The open directory. Its files are opened relative to it, so that no other directory can take its
+/// place between two steps.
 struct SpoolDirectory(File);
 
 impl SpoolDirectory {
-    /// Opens a file of this user: no link, and nothing that somebody else has laid there.
+    /// Opens a file of this user. Refuses links and files of other users.
     fn open_own_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        // A pipe would hold up whoever opens it.
+        // Opening a pipe would block.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR).map_err(|error| match error {
             Errno::LOOP => io::Error::other("it is a link; remove it"),
@@ -196,7 +201,7 @@ impl SpoolDirectory {
         let _ = unlinkat(&self.0, name, AtFlags::empty());
     }
 
-    /// Bytes of a ping that waits; `None` if there is none of this name.
+    /// Returns the bytes of a waiting ping; `None` if there is none of this name.
     fn ping_length(&self, name: &SpoolName) -> Option<u64> {
         let found = statat(&self.0, name.file_name(PING_EXTENSION), AtFlags::SYMLINK_NOFOLLOW).ok()?;
         u64::try_from(found.st_size).ok()
@@ -213,11 +218,11 @@ impl SpoolDirectory {
         Ok(names)
     }
 
-    /// Drops what is too much besides the newcomer, and what was never written whole.
+    /// Drops the oldest pings beyond the limits, except the newcomer, and old partial files.
     fn enforce_limits(&self, newcomer: &SpoolName, now: Timestamp) -> io::Result<()> {
         let length = |name: &SpoolName| self.ping_length(name).unwrap_or_default();
         let (mut files, mut bytes) = (1, length(newcomer));
-        // Set back, the clock makes the newcomer the oldest by its name.
+        // If the clock was set back, the newcomer has the oldest name.
         for name in self.names(PING_EXTENSION)?.iter().rev().filter(|name| *name != newcomer) {
             files += 1;
             bytes += length(name);
@@ -233,10 +238,11 @@ impl SpoolDirectory {
         Ok(())
     }
 
-    /// Empties a file and removes it. That it is empty is how the run that waits for it knows it from one that was sent.
+    /// Empties a file and removes it. The empty file tells the waiting run that the ping was
+    /// dropped and not sent.
     fn discard(&self, name: &SpoolName) {
         let name = name.file_name(PING_EXTENSION);
-        // Another run may have sent it or dropped it, so that it is gone.
+        // Another run may have sent or dropped it in the meantime.
         let _ = self.open_own_file(&name, OFlags::WRONLY).and_then(|file| file.set_len(0));
         self.remove(&name);
     }
@@ -290,7 +296,7 @@ mod tests {
             std::fs::write(path(&spool, &name(number), PING_EXTENSION), format!("http://a/u\n{}", "x".repeat(number))).unwrap();
         }
         put(MAX_FILES, MAX_FILES).unwrap();
-        // The oldest is gone, and so is what was not written whole.
+        // The oldest ping and the partial file are gone.
         assert_eq!(bodies(&spool), (1..=MAX_FILES).collect::<Vec<_>>());
         assert!(spool.open().unwrap().names(PARTIAL_EXTENSION).unwrap().is_empty());
         for number in 1..6 {
@@ -337,7 +343,7 @@ mod tests {
         assert!(held.is_some() && spool.try_lock().unwrap().is_none());
         drop(held);
         assert!(spool.try_lock().unwrap().is_some());
-        // What nobody here has written is no ping.
+        // A file from another program is no ping.
         std::fs::write(path(&spool, &SpoolName("0".into()), PING_EXTENSION), b"file:///etc/passwd\n").unwrap();
         assert!(spool.read(&SpoolName("0".into())).is_none());
         std::fs::set_permissions(&spool.0, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
@@ -358,7 +364,7 @@ mod tests {
         assert!(spool.read(&SpoolName("0-a".into())).is_none());
         spool.open().unwrap().discard(&SpoolName("0-a".into()));
         assert_eq!((std::fs::read(&victim).unwrap().len(), spool.0.join("0-a.ping").exists()), (26, false));
-        // Nor is a lock made where a link leads.
+        // The lock is not created through a link.
         std::fs::remove_file(&victim).unwrap();
         link("lock");
         let refused = spool.try_lock().unwrap_err().to_string();
@@ -367,7 +373,7 @@ mod tests {
         std::fs::create_dir(spool.0.join("lock")).unwrap();
         assert!(spool.try_lock().is_err());
         std::fs::remove_dir(spool.0.join("lock")).unwrap();
-        // What was opened stays the directory, whatever has its name later.
+        // An open directory stays the same, even if its name is reused.
         let (opened, elsewhere) = (spool.open().unwrap(), directory.path().join("elsewhere"));
         std::fs::rename(&spool.0, &elsewhere).unwrap();
         std::fs::create_dir(&spool.0).unwrap();
@@ -376,12 +382,12 @@ mod tests {
         assert!(elsewhere.join("x").exists() && !spool.0.join("x").exists());
         std::fs::remove_dir(&spool.0).unwrap();
         std::fs::rename(&elsewhere, &spool.0).unwrap();
-        // The directory itself is no link.
+        // The directory itself must not be a link.
         std::os::unix::fs::symlink(&spool.0, directory.path().join("link")).unwrap();
         let through = Spool::new(&directory.path().join("link/"));
         let refused = put(&through, 2).err().unwrap();
         assert!(refused.to_string().contains("it is a link") && through.try_lock().is_err(), "{refused}");
-        // What belongs to somebody else: only root can lay it there.
+        // An entry of another user: only root can create it there.
         let entry = path(&spool, &spool.waiting_names().unwrap()[0], PING_EXTENSION);
         if std::os::unix::fs::chown(&entry, Some(65534), None).is_err() {
             eprintln!("skipped: this takes root");

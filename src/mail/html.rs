@@ -1,16 +1,18 @@
-//! Reduces HTML to the text that a reader of the mail sees, so that keywords are found across tags.
+//! Reduces HTML to its visible text, so that keywords are found across tags.
 //!
-//! Tags and comments are dropped with nothing in their place, `script` and `style` together with their contents; character
-//! references are decoded; white space is collapsed. (`mail_parser`'s `html_to_text` also drops the head, takes a `<`
-//! between spaces for a tag, and ends a tag at a `>` inside a quoted attribute.)
+//! Tags and comments are removed without replacement, `script` and `style` together with their
+//! contents. Character references are decoded. White space is collapsed. (`mail_parser`'s
+//! `html_to_text` also drops the head, treats a `<` between spaces as a tag, and ends a tag at a
+//! `>` inside a quoted attribute.)
 
 use mail_parser::decoders::html::add_html_token;
 
-/// Characters of the longest character reference between `&` and `;`, such as `CounterClockwiseContourIntegral`.
+/// Maximum number of characters of a reference between `&` and `;`, such as
+/// `CounterClockwiseContourIntegral`.
 const MAX_REFERENCE_LENGTH: usize = 32;
 
-/// The first `max_bytes` bytes of the text of an HTML document or of a piece of one. Takes time in proportion to its length, whatever it
-/// contains.
+/// Returns the first `most` bytes of the text of an HTML document or fragment. Takes time in
+/// proportion to the length of the HTML, for any content.
 pub(super) fn html_to_text(html: &str, most: usize) -> String {
     let mut text = CollapsedText { max_bytes: most, ..CollapsedText::default() };
     let mut rest = html;
@@ -34,9 +36,9 @@ pub(super) fn html_to_text(html: &str, most: usize) -> String {
 #[derive(Default)]
 struct CollapsedText {
     out: String,
-    /// Bytes of it that are wanted.
+    /// Maximum length of `out` in bytes.
     max_bytes: usize,
-    /// White space has come since the last character.
+    /// True if white space followed the last character.
     has_pending_space: bool,
 }
 
@@ -58,8 +60,8 @@ impl CollapsedText {
     }
 }
 
-/// What comes after the tag, comment or declaration whose `<` has been read; `None` when that was a mere character. What has
-/// no end goes on to the end of the document.
+/// Returns the text after the tag, comment or declaration whose `<` has been read. `None` if the
+/// `<` was a plain character. Markup without an end extends to the end of the document.
 fn skip_markup(after: &str) -> Option<&str> {
     if let Some(comment) = after.strip_prefix("!--") {
         return Some(text_after(comment, "-->"));
@@ -82,7 +84,7 @@ fn text_after<'x>(text: &'x str, end: &str) -> &'x str {
     text.split_once(end).map_or("", |(_, after)| after)
 }
 
-/// What comes after the `>` that ends a tag; one inside a quoted value does not.
+/// Returns the text after the `>` that ends a tag. A `>` inside a quoted value does not end it.
 fn skip_tag(attributes: &str) -> &str {
     let mut rest = attributes;
     while let Some((before, after)) = rest.split_once(['>', '=']) {
@@ -98,7 +100,7 @@ fn skip_tag(attributes: &str) -> &str {
     ""
 }
 
-/// What comes after the closing tag of `name`, whose contents are not shown.
+/// Returns the text after the closing tag of `name`, whose contents are hidden.
 fn skip_hidden_content<'x>(content: &'x str, name: &str) -> &'x str {
     let mut rest = content;
     while let Some((_, after)) = rest.split_once("</") {
@@ -113,7 +115,8 @@ fn skip_hidden_content<'x>(content: &'x str, name: &str) -> &'x str {
     ""
 }
 
-/// Adds the character that the reference at the start of `new` stands for, or `&` when it is none; what comes after it.
+/// Adds the character of the reference at the start of `from`, or `&` if it is not a reference.
+/// Returns the text after it.
 fn decode_reference<'x>(from: &'x str, text: &mut CollapsedText) -> &'x str {
     let name = from.bytes().skip(1).take(MAX_REFERENCE_LENGTH).take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'#').count();
     if let Some((reference, after)) = from.split_at_checked(name + 2).filter(|(reference, _)| reference.ends_with(';')) {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Reads a message written here with LF, as it arrives with CR LF.
+/// Parses a message that is written here with LF and arrives with CR LF.
 fn read(message: &str) -> (String, String) {
     let read = SearchableMail::parse(message.replace('\n', "\r\n").as_bytes());
     (read.subject, read.text.replace("\r\n", "\n"))
@@ -66,7 +66,8 @@ fn bodies_are_decoded() {
     ] {
         let head = if head.is_empty() { "From: x" } else { head };
         assert_eq!(read(&format!("{head}\n\n{body}")).1, text, "{head} | {body}");
-        // The same as the only part of a multipart, where the line end before the delimiter is not its own.
+        // The same body as the only part of a multipart, where the line end before the delimiter
+        // belongs to the delimiter.
         let part = format!("Content-Type: multipart/mixed; boundary=\"=_x\"\n\n--=_x\n{head}\n\n{body}\n--=_x--\nepilogue");
         assert_eq!(read(&part).1, text, "{head} | {body} in a multipart");
     }
@@ -96,15 +97,16 @@ fn multiparts_are_walked() {
             "Content-Type: multipart/alternative; boundary=b\n\npreamble\n--b\n\nfine\n--b\nContent-Type: text/html\n\n<p>BRO<b>KEN</b></p>\n--b--\nepilogue\n",
             "fine\nBROKEN",
         ),
-        // White space after a delimiter is transport padding; a longer boundary is another one, and so is one within a line.
+        // White space after a delimiter is transport padding. A longer boundary is a different one,
+        // and a boundary within a line is none.
         (
             "Content-Type: multipart/mixed; boundary=b\n\n--b \t\n\none\n--bb\nx--b\n--b--x\n --b\n--b\n\ntwo\n--b-- \n--b\n\nthree",
             "one\n--bb\nx--b\n--b--x\n --b\ntwo",
         ),
-        // Nothing closes it.
+        // The multipart is not closed.
         ("Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b\n\ntwo\n", "one\ntwo\n"),
         ("Content-Type: multipart/mixed; boundary=b\n\n--b\n--b\n\n\n--b", ""),
-        // Mixed, related and alternative, with what is not searched beside them.
+        // Mixed, related and alternative, next to parts that are not searched.
         (
             "Content-Type: multipart/mixed; boundary=\"a b\"\n\n--a b\nContent-Type: multipart/related;\n boundary=r\n\n--r\n\
              Content-Type: multipart/alternative; boundary=alt\n\n--alt\n\nplain\n--alt\nContent-Type: text/html\n\n<i>html</i>\n--alt--\n\
@@ -112,7 +114,7 @@ fn multiparts_are_walked() {
              Content-Disposition: attachment\n\nlog\n--a b\nContent-Type: message/rfc822\n\nSubject: s\n\ninner\n--a b\n\nfooter\n--a b--\n",
             "plain\nhtml\nfooter",
         ),
-        // The inner one is not closed: the delimiter of the outer one ends it.
+        // The inner multipart is not closed: the delimiter of the outer one ends it.
         (
             "Content-Type: multipart/mixed; boundary=o\n\n--o\nContent-Type: multipart/mixed; boundary=i\n\n--i\n\none\n--o\n\ntwo\n--o--\n--i\n\nno",
             "one\ntwo",
@@ -130,7 +132,7 @@ fn line_ends_may_be_bare() {
     assert_eq!((read.subject.as_str(), read.text.as_str()), ("s", "one\ntwo"));
 }
 
-/// A multipart in a multipart in a multipart, with a text beside each.
+/// Nested multiparts, with a text on each level.
 fn nested(levels: usize) -> String {
     let open: String = (0..levels)
         .map(|level| format!("Content-Type: multipart/mixed; boundary=b{level}\n\n--b{level}\n\nL{level}\n--b{level}\n"))
@@ -144,13 +146,14 @@ fn depth_is_bounded() {
     assert!(text.ends_with("L15\nlast\n"), "{text}");
     let (_, text) = read(&nested(usize::from(MAX_DEPTH) + 1));
     assert!(text.ends_with("L15"), "{text}");
-    // No stack is deep enough for a walk that follows these down.
+    // A recursive walk over all of these levels would overflow any stack.
     assert!(read(&nested(100_000)).1.ends_with("L15"));
     let message = "Content-Type: message/rfc822\n\n".repeat(300_000) + "OK";
     assert_eq!(read(&message).1, "");
 }
 
-/// Messages built to cost more than their length. Each is read in well under a second; squared, they would take hours.
+/// Messages built to cost more than their length. Each is read in well under a second; quadratic
+/// work would take hours.
 #[test]
 fn work_is_in_proportion_to_length() {
     const MANY: usize = 300_000;
@@ -247,7 +250,8 @@ enum TransferEncoding {
     QuotedPrintable,
 }
 
-/// Encodes as a sender does; the quoted-printable escapes whatever is not a letter, and breaks lines.
+/// Encodes like a sender. The quoted-printable variant escapes everything that is not a letter, and
+/// breaks lines.
 fn encoded(text: &str, encoding: TransferEncoding) -> String {
     match encoding {
         TransferEncoding::None => text.to_owned(),

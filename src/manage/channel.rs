@@ -1,4 +1,4 @@
-//! Channels: whom a project notifies, and how.
+//! Channels: recipients of the notifications of a project.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::engine::state::State;
 pub use status::{ChannelStatus, unnotified_reason};
 pub use test::{MemberTest, TEST_TIME, Tested, test};
 
-/// What is logged of a channel that was disabled here.
+/// Reason that is logged for a channel that an operator disabled.
 const DISABLED_REASON: &str = "it was disabled by the operator";
-/// Checks that are assigned in one command: pings go in between.
+/// Number of checks that one command assigns. Pings are handled between commands.
 const ASSIGN_BATCH_CHECKS: usize = 256;
 
-/// Makes a channel.
+/// Creates a channel.
 ///
 /// # Errors
-/// When the project is gone, or the writer does not answer.
+/// If the project is gone, or the writer does not answer.
 pub async fn create(
     handle: &Handle,
     project: ProjectId,
@@ -34,16 +34,16 @@ pub async fn create(
     let channel = NewChannel { uuid: handle.random().uuid(), project, name, settings, is_by_operator: true };
     match submit(handle, Command::CreateChannel(Box::new(channel))).await? {
         CommandOutcome::Channel(channel) => Ok(channel),
-        // That command comes to nothing else.
+        // The command has no other outcome.
         _ => Err(OperationError::Removed),
     }
 }
 
-/// Changes a channel; what is `None` stays. The settings take the place of all that it had, of the same kind; in them
-/// [`MASK`](crate::domain::channel::MASK) keeps a secret that is stored.
+/// Changes a channel; `None` leaves a field as it is. The settings replace all previous ones, of
+/// the same kind; in them [`MASK`](crate::domain::channel::MASK) keeps a stored secret.
 ///
 /// # Errors
-/// When its kind does not take the settings, it is gone, or the writer does not answer.
+/// If its kind does not take the settings, it is gone, or the writer does not answer.
 pub async fn update(
     handle: &Handle,
     channel: ChannelId,
@@ -53,15 +53,15 @@ pub async fn update(
     submit(handle, Command::UpdateChannel { channel, name, settings, maker: SettingsAuthor::Operator }).await.map(drop)
 }
 
-/// Removes a channel, from all checks and groups too.
+/// Deletes a channel, and removes it from all checks and groups.
 ///
 /// # Errors
-/// When it is gone, or the writer does not answer.
+/// If it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
     submit(handle, Command::DeleteChannel(channel)).await.map(drop)
 }
 
-/// Sentences about the groups that lose a channel if it is deleted.
+/// Returns a warning for each group that loses a channel if it is deleted.
 pub fn deletion_warnings(state: &State, channel: &Channel) -> Vec<String> {
     let warning = |group: &Arc<Channel>| {
         let left = state.members_of(group).filter(|member| member.id != channel.id).count();
@@ -74,36 +74,37 @@ pub fn deletion_warnings(state: &State, channel: &Channel) -> Vec<String> {
     state.groups_of(channel).map(warning).collect()
 }
 
-/// Lets a channel be told again, whatever sending to it has shown so far.
+/// Enables a channel, whatever the results of earlier attempts.
 ///
 /// # Errors
-/// When it is gone, or the writer does not answer.
+/// If it is gone, or the writer does not answer.
 pub async fn enable(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
     submit(handle, Command::EnableChannel(channel)).await.map(drop)
 }
 
-/// Tells a channel nothing more until it is enabled or a test of it arrives; what waits for it is left out.
+/// Disables a channel until it is enabled or a test of it arrives. Waiting messages are dropped.
 ///
 /// # Errors
-/// When it is gone, or the writer does not answer.
+/// If it is gone, or the writer does not answer.
 pub async fn disable(handle: &Handle, channel: ChannelId) -> Result<(), OperationError> {
     submit(handle, Command::DisableChannel { channel, reason: DISABLED_REASON.into() }).await.map(drop)
 }
 
-/// Which checks of a channel's project.
+/// Selection of checks of a channel's project.
 pub enum CheckSelection {
-    /// Every one.
+    /// Every check.
     All,
-    /// Those that have all of these tags.
+    /// Checks that have all of these tags.
     Tagged(Vec<String>),
-    /// Those of these UUIDs, slugs or names.
+    /// Checks with these UUIDs, slugs or names.
     Named(Vec<String>),
 }
 
-/// Assigns checks to a channel, or no more; how many that changed.
+/// Assigns checks to a channel or unassigns them. Returns the number of checks that this changed.
 ///
 /// # Errors
-/// When a check that is named is not there, the channel is gone, or the writer does not answer. In the last case some may be changed.
+/// If a named check does not exist, the channel is gone, or the writer does not answer. In the last
+/// case some checks may be changed.
 pub async fn assign(handle: &Handle, channel: &Channel, chosen: CheckSelection, assigned: bool) -> Result<usize, OperationError> {
     let tags = match chosen {
         CheckSelection::Named(names) => {
@@ -128,7 +129,7 @@ async fn assign_all(handle: &Handle, channel: ChannelId, checks: &[CheckId], ass
         let CommandOutcome::ChannelAssigned(changed) =
             submit(handle, Command::AssignChannel { channel, checks: checks.to_vec(), assigned }).await?
         else {
-            // That command comes to nothing else.
+            // The command has no other outcome.
             return Err(OperationError::Removed);
         };
         count += changed;
@@ -136,10 +137,10 @@ async fn assign_all(handle: &Handle, channel: ChannelId, checks: &[CheckId], ass
     Ok(count)
 }
 
-/// The one channel of this UUID or name, in one project or in all.
+/// Returns the one channel of this UUID or name, in one project or in all.
 ///
 /// # Errors
-/// When there is no such channel, or several have the name.
+/// If there is no such channel, or several have the name.
 pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Arc<Channel>, OperationError> {
     let channels = list(handle, project);
     let channels = || channels.iter().map(|(_, channel)| channel);
@@ -156,7 +157,8 @@ pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result
     }
 }
 
-/// The channels of a project or of all, each with its project; projects and channels oldest first.
+/// Returns the channels of a project or of all, each with its project; projects and channels oldest
+/// first.
 pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<Channel>)> {
     handle.with_state(|state| {
         let projects = state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project));

@@ -1,4 +1,4 @@
-//! Checks: what the API offers of them, for whoever may see all projects.
+//! Checks: the operations of the API, for a caller that may see all projects.
 
 use std::sync::Arc;
 
@@ -16,29 +16,29 @@ use crate::engine::Handle;
 use crate::engine::command::{CheckUuids, Command, CommandError, CommandOutcome, CreateCheckRequest};
 use crate::engine::state::ProjectState;
 
-/// A check with its project, and with those channels that it is assigned to.
+/// A check with its project and the channels that are assigned to it.
 pub struct CheckDetails {
-    /// The check.
+    /// The check itself.
     pub check: Check,
-    /// Its project.
+    /// Project of the check.
     pub project: Arc<Project>,
-    /// Its channels.
+    /// Channels that are assigned to it.
     pub channels: Vec<Arc<Channel>>,
 }
 
-/// A place in the list of all checks: that of a check.
+/// Position in the list of all checks: that of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckListCursor(ProjectId, CheckId);
 
-/// Makes a check, or changes the one that agrees with it on all of `unique`.
+/// Creates a check, or changes the one that matches on all fields of `unique`.
 ///
 /// # Errors
-/// When the project is gone or full, a channel is unknown, or the writer does not answer.
+/// If the project is gone or full, a channel is unknown, or the writer does not answer.
 pub async fn create(handle: &Handle, project: ProjectId, edit: CheckEdit, unique: Vec<UniqueField>) -> Result<Box<Check>, OperationError> {
     let names = CheckUuids { uuid: handle.random().uuid(), badge: handle.random().uuid() };
     match submit(handle, Command::CreateCheck(Box::new(CreateCheckRequest { project, edit, unique, uuids: names }))).await? {
         CommandOutcome::CheckCreated(check) | CommandOutcome::Check(check) => Ok(check),
-        // That command comes to nothing else.
+        // The command has no other outcome.
         _ => Err(OperationError::Removed),
     }
 }
@@ -46,7 +46,7 @@ pub async fn create(handle: &Handle, project: ProjectId, edit: CheckEdit, unique
 /// Changes a check.
 ///
 /// # Errors
-/// When it is gone, a channel is unknown, or the writer does not answer.
+/// If it is gone, a channel is unknown, or the writer does not answer.
 pub async fn update(handle: &Handle, check: CheckId, edit: CheckEdit) -> Result<(), OperationError> {
     submit(handle, Command::UpdateCheck(check, Box::new(edit))).await.map(drop)
 }
@@ -54,7 +54,7 @@ pub async fn update(handle: &Handle, check: CheckId, edit: CheckEdit) -> Result<
 /// Pauses a check.
 ///
 /// # Errors
-/// When it is gone, or the writer does not answer.
+/// If it is gone, or the writer does not answer.
 pub async fn pause(handle: &Handle, check: CheckId) -> Result<(), OperationError> {
     submit(handle, Command::PauseCheck(check)).await.map(drop)
 }
@@ -62,16 +62,17 @@ pub async fn pause(handle: &Handle, check: CheckId) -> Result<(), OperationError
 /// Resumes a check.
 ///
 /// # Errors
-/// When it is gone or not paused, or the writer does not answer.
+/// If it is gone or not paused, or the writer does not answer.
 pub async fn resume(handle: &Handle, check: CheckId) -> Result<(), OperationError> {
     submit(handle, Command::ResumeCheck(check)).await.map(drop)
 }
 
-/// Changes how often in a row a check has to fail until that is told, and the checks that it depends on, given by UUID, slug or name; what
-/// is `None` stays. The check as it is then.
+/// Changes the number of consecutive failures before a check alerts, and the checks that it depends
+/// on, given by UUID, slug or name; `None` leaves a field as it is. Returns the check after the
+/// change.
 ///
 /// # Errors
-/// When it or a parent is gone, it cannot have these parents, or the writer does not answer.
+/// If it or a parent is gone, it cannot have these parents, or the writer does not answer.
 pub async fn set_alerting(
     handle: &Handle,
     check: &Check,
@@ -83,23 +84,23 @@ pub async fn set_alerting(
     let parents = parents.map(Parents::new).transpose().map_err(|error| OperationError::Command(CommandError::InvalidParents(error)))?;
     match submit(handle, Command::SetAlerting { check: check.id, after, parents }).await? {
         CommandOutcome::Check(check) => Ok(check),
-        // That command comes to nothing else.
+        // The command has no other outcome.
         _ => Err(OperationError::Removed),
     }
 }
 
-/// Removes a check with all that was logged of it.
+/// Deletes a check with all its log entries.
 ///
 /// # Errors
-/// When it is gone, or the writer does not answer.
+/// If it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, check: CheckId) -> Result<(), OperationError> {
     submit(handle, Command::DeleteCheck(check)).await.map(drop)
 }
 
-/// The one check of this UUID, slug or name, in one project or in all.
+/// Returns the one check of this UUID, slug or name, in one project or in all.
 ///
 /// # Errors
-/// When there is no such check, or several have the slug or the name.
+/// If there is no such check, or several have the slug or the name.
 pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Check, OperationError> {
     let within = |check: &Check| project.is_none_or(|project| check.project == project);
     if let Some(check) = parse_hyphenated_uuid(wanted)
@@ -132,8 +133,8 @@ pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result
     }
 }
 
-/// So many checks at most of a project or of all, from behind `after` on: projects and checks oldest first. Also the place to go on
-/// from, if there may be more.
+/// Returns a page of the checks of a project or of all, from behind `after` on: projects and checks
+/// oldest first. Also returns the cursor for the next page, if there may be more.
 pub fn list_page(
     handle: &Handle,
     project: Option<ProjectId>,
@@ -160,7 +161,7 @@ pub fn list_page(
     })
 }
 
-/// A check with what belongs to it; `None` when its project is gone.
+/// Returns a check with its project and channels; `None` if its project is gone.
 pub fn load_details(handle: &Handle, check: Check) -> Option<CheckDetails> {
     handle.with_state(|state| Some(check_details(state.project(check.project)?, check)))
 }
@@ -170,18 +171,18 @@ fn check_details(project_state: &ProjectState, check: Check) -> CheckDetails {
     CheckDetails { project: Arc::clone(&project_state.project), channels, check }
 }
 
-/// The newest pings of a check, newest first: up to its log limit, at most 1000.
+/// Returns the newest pings of a check, newest first: up to its log limit, at most 1000.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub async fn pings(handle: &Handle, check: Check) -> Result<Vec<Ping>, OperationError> {
     read_blocking(handle, move |handle| handle.pings(&check)).await
 }
 
-/// The flips of a check, newest first.
+/// Returns the flips of a check, newest first.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub async fn flips(handle: &Handle, check: Check) -> Result<Vec<Flip>, OperationError> {
     read_blocking(handle, move |handle| handle.flips(&check, Timestamp::from_micros(i64::MIN))).await
 }

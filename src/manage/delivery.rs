@@ -1,4 +1,4 @@
-//! Deliveries: what has become of what was to be told.
+//! Deliveries: waiting alerts, and the results of sent ones.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,28 +14,29 @@ use crate::engine::Handle;
 use crate::engine::command::{Command, CommandOutcome};
 use crate::store::StoreError;
 
-/// Which deliveries; what is `None` does not matter.
+/// Filter for deliveries; `None` matches all.
 #[derive(Clone, Copy, Default)]
 pub struct DeliveryFilter {
-    /// Those of a project's channels and checks, as far as these are still there.
+    /// Project whose channels and checks the deliveries belong to, as far as these still exist.
     pub project: Option<ProjectId>,
-    /// Those to a channel.
+    /// Channel that they were sent to.
     pub channel: Option<ChannelId>,
-    /// Those about a check.
+    /// Check that they are about.
     pub check: Option<CheckId>,
-    /// Only those that were given up.
+    /// True to match only failed deliveries.
     pub only_failed: bool,
 }
 
 /// A message that is not finished.
 pub struct WaitingMessage {
-    /// What is to be sent.
+    /// The message in the queue.
     pub message: Arc<OutboxRow>,
-    /// Why its channel fails; `None`: it does not.
+    /// Reason why its channel is failing; `None` if it is not.
     pub failure_reason: Option<Box<str>>,
 }
 
-/// Returns the newest messages that wait to be sent, or to be sent again, newest first, at most `most`.
+/// Returns the newest messages that wait for a first or another attempt, newest first, at most
+/// `most`.
 pub fn list_waiting(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Vec<WaitingMessage> {
     if wanted.only_failed {
         return Vec::new();
@@ -74,20 +75,21 @@ impl DeliveryFilter {
     }
 }
 
-/// The newest deliveries that are wanted, newest first, at most `most`.
+/// Returns the newest deliveries that match a filter, newest first, at most `most`.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub async fn list(handle: &Handle, wanted: DeliveryFilter, most: usize) -> Result<Vec<DeliveryRecord>, OperationError> {
     let newest = DeliveryNumber(u64::MAX);
     read_blocking(handle, move |handle| handle.deliveries(newest, most, |delivery| wanted.matches(handle, delivery))).await
 }
 
-/// Has sent again what was given up; the number under which it waits.
+/// Queues a failed delivery again. Returns its new number.
 ///
 /// # Errors
-/// When there is no such delivery, it was not given up or was about no check, its check or its channel is gone, the channel is disabled,
-/// the check has changed since and the channel is told only what is true now, or the writer does not answer.
+/// If there is no such delivery, it did not fail or was about no check, its check or its channel is
+/// gone, the channel is disabled, the check has changed since and the channel only gets the current
+/// state, or the writer does not answer.
 pub async fn retry(handle: &Handle, number: u64) -> Result<u64, OperationError> {
     let before = DeliveryNumber(number.saturating_add(1));
     let newest = read_blocking(handle, move |handle| handle.deliveries(before, 1, |_| true)).await?.pop();
@@ -102,17 +104,18 @@ pub async fn retry(handle: &Handle, number: u64) -> Result<u64, OperationError> 
     let at = read_blocking(handle, move |handle| handle.flip(flip)).await?.map_or(delivery.queued, |logged| logged.flip.at);
     match submit(handle, Command::RetryDelivery { delivery: Box::new(delivery), at }).await? {
         CommandOutcome::DeliveryQueued(number) => Ok(number.0),
-        // That command comes to nothing else.
+        // The command has no other outcome.
         _ => Err(OperationError::Removed),
     }
 }
 
-/// When something was last delivered to each of these channels, as far as the log goes back. It may wait for the disk.
+/// Returns the time of the last delivery to each of these channels, as far back as the log reaches.
+/// It may wait for the disk.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub fn last_delivered(handle: &Handle, channels: &[Arc<Channel>]) -> Result<BTreeMap<ChannelId, Timestamp>, StoreError> {
-    // Nothing is ever delivered to a group.
+    // No message is ever delivered to a group itself.
     let wanted = channels.iter().filter(|channel| channel.settings.kind().class != ChannelClass::Group);
     let missing: RefCell<BTreeSet<_>> = RefCell::new(wanted.map(|channel| channel.id).collect());
     let most = missing.borrow().len();

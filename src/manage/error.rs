@@ -1,4 +1,4 @@
-//! Why something was not done, and what to do about it.
+//! Reasons why an operation was refused, and what to do about it.
 
 use std::fmt;
 
@@ -10,32 +10,33 @@ use crate::engine::command::user::UserCommandError;
 use crate::engine::command::{CommandError, Unavailable};
 use crate::store::StoreError;
 
-/// Names that a message lists.
+/// Maximum number of names in a message.
 const MAX_LISTED_NAMES: usize = 20;
 
-/// Why something was not done. Nothing was changed, unless the variant says otherwise.
+/// Reason why an operation was not carried out. Nothing was changed, unless the variant says
+/// otherwise.
 #[derive(Debug)]
 pub enum OperationError {
     /// No project has that name or UUID.
     UnknownProject {
-        /// What was asked for.
+        /// Name or UUID that was requested.
         requested: String,
-        /// The names there are.
+        /// Names of the existing projects.
         names: Vec<String>,
     },
     /// No project was named, and there is not exactly one.
     AmbiguousProject {
-        /// The names there are.
+        /// Names of the existing projects.
         names: Vec<String>,
     },
     /// No user has that name or UUID.
     UnknownUser {
-        /// What was asked for.
+        /// Name or UUID that was requested.
         requested: String,
-        /// The names there are.
+        /// Names of the existing users.
         names: Vec<String>,
     },
-    /// What there is of users does not allow it.
+    /// The existing users do not allow it.
     User(UserCommandError),
     /// No key has that number.
     UnknownKey(u64),
@@ -43,18 +44,18 @@ pub enum OperationError {
     UnknownChannel(String),
     /// Several channels have that name.
     AmbiguousChannel {
-        /// The name.
+        /// Name that was requested.
         requested: String,
-        /// Those that have it.
+        /// UUIDs of the channels with that name.
         uuids: Vec<Uuid>,
     },
     /// No maintenance window has that name or UUID.
     UnknownWindow(String),
     /// Several maintenance windows have that name.
     AmbiguousWindow {
-        /// The name.
+        /// Name that was requested.
         requested: String,
-        /// Those that have it.
+        /// UUIDs of the windows with that name.
         uuids: Vec<Uuid>,
     },
     /// A maintenance window cannot be open at these times.
@@ -63,9 +64,9 @@ pub enum OperationError {
     UnknownCheck(String),
     /// Several checks have that slug or name.
     AmbiguousCheck {
-        /// The slug or name.
+        /// Slug or name that was requested.
         requested: String,
-        /// Those that have it.
+        /// UUIDs of the checks that have it.
         uuids: Vec<Uuid>,
     },
     /// The state of the check or of its project does not allow it.
@@ -78,24 +79,25 @@ pub enum OperationError {
     UnknownDelivery(u64),
     /// This delivery was about no check: a test, or a reminder.
     DeliveryWithoutCheck(u64),
-    /// Only what was given up is sent again; this delivery came to something else.
+    /// Only a failed delivery can be sent again; this one has another result.
     DeliveryNotFailed {
-        /// Its number.
+        /// Number of the delivery.
         number: u64,
-        /// What has become of it.
+        /// Delivery result.
         result: &'static str,
     },
     /// Another project has that name.
     ProjectNameTaken,
     /// The kind of the channel does not take these settings.
     Settings(SettingsError),
-    /// It was removed between being found and being changed.
+    /// The object was deleted between being found and being changed.
     Removed,
-    /// What was drawn at random is no key.
+    /// The generated random text is not a valid key.
     InvalidGeneratedKey,
     /// The file cannot be read at the moment.
     Store(StoreError),
-    /// The writer did not answer; for [`Unavailable::StorageFailed`] the change may or may not have been made.
+    /// The writer did not answer; for [`Unavailable::StorageFailed`] the change may or may not have
+    /// been made.
     Unavailable(Unavailable),
 }
 
@@ -192,7 +194,7 @@ impl fmt::Display for OperationError {
             Self::DeliveryNotFailed { number, result: outcome } => {
                 write!(f, "delivery {number} is {outcome}; only what failed is sent again, `deliveries --failed` shows it")
             }
-            // What these are about no command of this room contains.
+            // No command of this module contains the object of these errors.
             Self::Command(_) => f.write_str("it was refused; nothing was changed"),
             Self::Store(error) => write!(f, "it cannot be read at the moment: {error}"),
             Self::ProjectNameTaken => f.write_str("there is a project of that name already; choose another name"),
@@ -216,7 +218,7 @@ impl From<SettingsError> for OperationError {
     }
 }
 
-/// The first names of a list.
+/// Returns the first names of a list as text.
 fn join_first(names: &[impl ToString]) -> String {
     let shown: Vec<_> = names.iter().take(MAX_LISTED_NAMES).map(ToString::to_string).collect();
     shown.join(", ") + if names.len() > MAX_LISTED_NAMES { ", ..." } else { "" }

@@ -1,4 +1,5 @@
-//! Imports: begun, handed over some at a time, and shown all at once; and trials, which an import begins.
+//! Imports, which receive their items in steps and become visible all at once, and trials, which an
+//! import begins.
 
 use super::{OperationError, submit};
 use crate::domain::ids::ProjectId;
@@ -12,23 +13,23 @@ async fn submit_step(handle: &Handle, command: ImportStep) -> Result<CommandOutc
     submit(handle, Command::Import(Box::new(command))).await
 }
 
-/// Begins one of so many things, some of them checks.
+/// Begins an import with these numbers of ids and of checks. Returns its number.
 ///
 /// # Errors
-/// When as many are under way as may be, it is too large, it has more checks than a server that runs takes at once, or the writer does not
-/// answer.
+/// If too many imports are open, it is too large, it has more checks than a running server accepts
+/// at once, or the writer does not answer.
 pub async fn begin(handle: &Handle, ids: u64, checks: u64) -> Result<ImportId, OperationError> {
     match submit_step(handle, ImportStep::Begin { ids, checks }).await? {
         CommandOutcome::Import(ImportStepOutcome::Begun(import)) => Ok(import),
-        // That command comes to nothing else.
+        // The command has no other outcome.
         _ => Err(OperationError::Removed),
     }
 }
 
-/// Takes entries of logs.
+/// Adds log entries.
 ///
 /// # Errors
-/// When there is no such import, they make no sense, or the writer does not answer.
+/// If there is no such import, the entries are inconsistent, or the writer does not answer.
 pub async fn add_log_entries(
     handle: &Handle,
     import: ImportId,
@@ -38,27 +39,28 @@ pub async fn add_log_entries(
     submit_step(handle, ImportStep::Log { import, pings, flips }).await.map(drop)
 }
 
-/// Takes things.
+/// Adds items.
 ///
 /// # Errors
-/// When there is no such import, they make no sense, or the writer does not answer.
+/// If there is no such import, the items are inconsistent, or the writer does not answer.
 pub async fn add_items(handle: &Handle, import: ImportId, objects: Vec<ImportItem>) -> Result<(), OperationError> {
     submit_step(handle, ImportStep::Objects { import, objects }).await.map(drop)
 }
 
-/// Shows all of it; how many projects it took the place of, and what was done in these and is lost.
+/// Makes all of it visible. Returns the number of projects that it replaced, and the changes in
+/// these that are lost.
 ///
 /// # Errors
-/// When something else here has its names or keys, checks were pinged or changed here and it is not to `replace` them, or the writer does
-/// not answer. It can be tried again.
+/// If another object here has its names or keys, checks were pinged or changed here and `replace`
+/// is not set, or the writer does not answer. It can be tried again.
 pub async fn finish(handle: &Handle, import: ImportId, ending: ImportFinishOptions) -> Result<(usize, LocalChanges), OperationError> {
     submit_finish(handle, ImportStep::Finish { import, ending }).await
 }
 
-/// What it would come to to finish; it goes on.
+/// Dry run of [`finish`]; the import stays open.
 ///
 /// # Errors
-/// As of [`finish`].
+/// The same as of [`finish`].
 pub async fn dry_run(handle: &Handle, import: ImportId, ending: ImportFinishOptions) -> Result<(usize, LocalChanges), OperationError> {
     submit_finish(handle, ImportStep::Preview { import, ending }).await
 }
@@ -66,15 +68,15 @@ pub async fn dry_run(handle: &Handle, import: ImportId, ending: ImportFinishOpti
 async fn submit_finish(handle: &Handle, command: ImportStep) -> Result<(usize, LocalChanges), OperationError> {
     match submit_step(handle, command).await? {
         CommandOutcome::Import(ImportStepOutcome::Finished { replaced, lost_changes: lost }) => Ok((replaced, lost)),
-        // Those commands come to nothing else.
+        // These commands have no other outcome.
         _ => Err(OperationError::Removed),
     }
 }
 
-/// Forgets one.
+/// Discards an import.
 ///
 /// # Errors
-/// When there is no such import, or the writer does not answer.
+/// If there is no such import, or the writer does not answer.
 pub async fn abandon(handle: &Handle, import: ImportId) -> Result<(), OperationError> {
     submit_step(handle, ImportStep::Abandon { import }).await.map(drop)
 }
@@ -82,20 +84,20 @@ pub async fn abandon(handle: &Handle, import: ImportId) -> Result<(), OperationE
 /// Ends the trial of a project.
 ///
 /// # Errors
-/// When it is not on trial, it is gone, or the writer does not answer.
+/// If it is not on trial, it is gone, or the writer does not answer.
 pub async fn end_trial(handle: &Handle, project: ProjectId) -> Result<(), OperationError> {
     submit_step(handle, ImportStep::EndTrial(project)).await.map(drop)
 }
 
-/// An import under way, or a project on trial.
+/// An open import, or a project on trial.
 pub enum ImportListEntry {
-    /// An import: its number, when it began and the checks that were handed over.
+    /// An open import: its number, the time at which it began, and the number of checks received.
     Open(ImportId, Timestamp, u64),
-    /// The name of a project, and how many checks it has.
+    /// A project on trial: its name and its number of checks.
     Trial(String, u64),
 }
 
-/// Imports under way, then projects on trial, the oldest first.
+/// Returns open imports, then projects on trial, the oldest first.
 pub fn list(handle: &Handle) -> Vec<ImportListEntry> {
     handle.with_state(|state| {
         let staged = state.imports.iter().map(|(import, staging)| ImportListEntry::Open(import, staging.begun_at, staging.counts.checks));

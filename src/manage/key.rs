@@ -1,4 +1,4 @@
-//! Keys: what a caller shows to use the API of a project, or to ping its checks by slug.
+//! Keys: authorize a caller to use the API of a project, or to ping its checks by slug.
 
 use std::sync::Arc;
 
@@ -9,22 +9,23 @@ use crate::engine::Handle;
 use crate::engine::command::{Command, CommandOutcome, NewKey};
 use crate::random::Random;
 
-/// Makes a key and returns its number and the key itself. An API key cannot be had again: only its hash is kept.
+/// Creates a key and returns its number and the key itself. An API key cannot be read again: only
+/// its hash is stored.
 ///
 /// # Errors
-/// When the project is gone, or the writer does not answer.
+/// If the project is gone, or the writer does not answer.
 pub async fn create(handle: &Handle, project: ProjectId, access: KeyAccess, label: KeyLabel) -> Result<(KeyId, String), OperationError> {
     let (secret, text) = generate_key(handle.random(), access).ok_or(OperationError::InvalidGeneratedKey)?;
     let hint = text.chars().take(ProjectKey::HINT_LENGTH).collect::<String>().into();
     let key = NewKey { project, secret, label, hint };
     match submit(handle, Command::CreateKey(Box::new(key))).await? {
         CommandOutcome::Key(key) => Ok((key.id, text)),
-        // That command comes to nothing else.
+        // The command has no other outcome.
         _ => Err(OperationError::Removed),
     }
 }
 
-/// A key as it is stored, and as its holder writes it.
+/// Generates a key. Returns its stored form and its text form.
 fn generate_key(random: &Random, access: KeyAccess) -> Option<(KeySecret, String)> {
     let api_key = || random.url_safe::<{ KeyHash::KEY_LENGTH }>();
     match access {
@@ -37,10 +38,10 @@ fn generate_key(random: &Random, access: KeyAccess) -> Option<(KeySecret, String
     }
 }
 
-/// Removes the key of this number: from now on it opens nothing.
+/// Deletes the key of this number. It is no longer accepted.
 ///
 /// # Errors
-/// When there is no such key, or the writer does not answer.
+/// If there is no such key, or the writer does not answer.
 pub async fn revoke(handle: &Handle, id: u64) -> Result<(), OperationError> {
     let known = handle.with_state(|state| state.key(KeyId(id)).is_some());
     if !known {
@@ -49,7 +50,7 @@ pub async fn revoke(handle: &Handle, id: u64) -> Result<(), OperationError> {
     submit(handle, Command::RevokeKey(KeyId(id))).await.map(drop)
 }
 
-/// The keys of a project or of all, each with its project, oldest first.
+/// Returns the keys of a project or of all, each with its project, oldest first.
 pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<ProjectKey>)> {
     handle.with_state(|state| {
         let keys = state.keys().filter(|key| project.is_none_or(|project| key.project == project));

@@ -10,24 +10,24 @@ use crate::domain::project::{Project, ProjectName};
 use crate::engine::Handle;
 use crate::engine::command::{Command, CommandOutcome, NewProject};
 
-/// Characters of the segment that names a project in badge URLs.
+/// Length in characters of the path segment that names a project in badge URLs.
 const BADGE_KEY_LENGTH: usize = 22;
 
-/// What of a project changes; what is `None` stays.
+/// Changes of a project; `None` leaves a field as it is.
 #[derive(Clone, Default)]
 pub struct ProjectChanges {
-    /// Its new name.
+    /// New name.
     pub name: Option<ProjectName>,
-    /// How many checks it may have, or `Some(None)` for as many as one likes.
+    /// Maximum number of checks; `Some(None)` for no limit.
     pub check_limit: Option<Option<u32>>,
-    /// How many pings of each check are kept.
+    /// Number of pings that are kept of each check.
     pub ping_log_limit: Option<u32>,
 }
 
-/// Makes a project.
+/// Creates a project.
 ///
 /// # Errors
-/// When another has the name, or the writer does not answer.
+/// If another has the name, or the writer does not answer.
 pub async fn create(
     handle: &Handle,
     name: ProjectName,
@@ -39,7 +39,7 @@ pub async fn create(
     let project = NewProject { uuid, name, check_limit, ping_log_limit, badge_key };
     match submit(handle, Command::CreateProject(Box::new(project))).await? {
         CommandOutcome::Project(project) => Ok(project),
-        // That command comes to nothing else.
+        // The command has no other outcome.
         _ => Err(OperationError::Removed),
     }
 }
@@ -47,7 +47,7 @@ pub async fn create(
 /// Changes a project.
 ///
 /// # Errors
-/// When another has the new name, it is gone, or the writer does not answer.
+/// If another has the new name, it is gone, or the writer does not answer.
 pub async fn update(handle: &Handle, project: ProjectId, changes: ProjectChanges) -> Result<(), OperationError> {
     let ProjectChanges { name, check_limit, ping_log_limit } = changes;
     let before = handle.with_state(|state| state.project(project).map(|found| Arc::clone(&found.project)));
@@ -58,18 +58,19 @@ pub async fn update(handle: &Handle, project: ProjectId, changes: ProjectChanges
     Ok(())
 }
 
-/// Removes a project with all that belongs to it.
+/// Deletes a project with all that belongs to it.
 ///
 /// # Errors
-/// When it is gone, or the writer does not answer.
+/// If it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, project: ProjectId) -> Result<(), OperationError> {
     submit(handle, Command::DeleteProject(project)).await.map(drop)
 }
 
-/// The project of this UUID or, if there is none, of this name: a name in the form of a UUID hides no project.
+/// Returns the project of this UUID or, if there is none, of this name. A name in the form of a
+/// UUID hides no project.
 ///
 /// # Errors
-/// When there is no such project.
+/// If there is no such project.
 pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, OperationError> {
     handle.with_state(|state| {
         let projects = || state.projects().map(|project_state| &project_state.project);
@@ -80,10 +81,10 @@ pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, OperationErro
     })
 }
 
-/// Returns the wanted project; if none is named, the only one there is.
+/// Returns the requested project; if none is named, the only one.
 ///
 /// # Errors
-/// When there is no such project, or none is named and there are several or none at all.
+/// If there is no such project, or none is named and there is not exactly one.
 pub fn find_or_only(handle: &Handle, wanted: Option<&str>) -> Result<Arc<Project>, OperationError> {
     if let Some(wanted) = wanted {
         return find(handle, wanted);
@@ -99,7 +100,7 @@ pub fn find_or_only(handle: &Handle, wanted: Option<&str>) -> Result<Arc<Project
     })
 }
 
-/// Every project with the number of its checks, oldest first.
+/// Returns all projects with the number of their checks, oldest first.
 pub fn list(handle: &Handle) -> Vec<(Arc<Project>, usize)> {
     handle.with_state(|state| {
         state.projects().map(|project_state| (Arc::clone(&project_state.project), project_state.checks.len())).collect()

@@ -11,7 +11,7 @@ use crate::engine::{self, WriterExit};
 use crate::random::Random;
 use crate::store::Medium;
 
-/// An engine of its own, in memory.
+/// An engine in memory for one test.
 pub(crate) struct EngineFixture {
     pub(crate) handle: Handle,
     runtime: tokio::runtime::Runtime,
@@ -27,7 +27,7 @@ impl EngineFixture {
         Self { handle, runtime, writer: Some(std::thread::spawn(|| writer.run())) }
     }
 
-    /// What comes of some work.
+    /// Runs a future to its end.
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
@@ -36,14 +36,14 @@ impl EngineFixture {
         self.run(project::create(&self.handle, ProjectName::parse(name).unwrap(), None, 100)).unwrap()
     }
 
-    /// Makes a webhook with a secret header and returns its UUID.
+    /// Creates a webhook with a secret header and returns its UUID.
     fn channel(&self, project: &Project, name: &str) -> String {
         let settings =
             ChannelSettings::parse(ChannelKind::from_name("webhook").unwrap(), [("up-url", "http://a/"), ("header.k", "secret")]).unwrap();
         self.run(channel::create(&self.handle, project.id, ChannelName::parse(name).unwrap(), settings)).unwrap().uuid.to_string()
     }
 
-    /// Has a channel found and changed.
+    /// Finds a channel and changes it.
     fn set(&self, wanted: &str, name: Option<&str>, pairs: Option<&[(&str, &str)]>) -> Result<(), String> {
         let channel = channel::find(&self.handle, None, wanted).map_err(|error| error.to_string())?;
         let name = name.map(|name| ChannelName::parse(name).unwrap());
@@ -59,7 +59,7 @@ impl Drop for EngineFixture {
     }
 }
 
-/// The sentence of what went wrong.
+/// Returns the text of an error.
 fn refused<T>(result: Result<T, OperationError>) -> String {
     result.err().unwrap().to_string()
 }

@@ -1,4 +1,4 @@
-//! Users: who may sign in to the dashboard, and the links by which they choose their passwords.
+//! Users: accounts for the dashboard, and the links by which they choose their passwords.
 
 use std::sync::Arc;
 
@@ -10,34 +10,35 @@ use crate::engine::Handle;
 use crate::engine::command::user::{NewUser, SessionSelection, UserChanges, UserCommand};
 use crate::engine::command::{Command, CommandOutcome};
 
-/// Seconds for which a link to set up, or to choose another password, is good: see [limits](crate::docs::limits).
+/// Lifetime in seconds of a link to set up, or to choose another password: see
+/// [limits](crate::docs::limits).
 const LINK_LIFETIME_SECS: i64 = 86_400;
-/// Seconds for which the link of somebody who is invited is good: see [limits](crate::docs::limits).
+/// Lifetime in seconds of an invitation link: see [limits](crate::docs::limits).
 const INVITE_LIFETIME_SECS: i64 = 7 * 86_400;
 
-/// A link that was made. It cannot be shown again.
+/// A new link. It cannot be shown again.
 pub struct CreatedLink {
-    /// What it is for, and so which page it leads to.
+    /// Purpose of the link, which selects its page.
     pub kind: LinkKind,
-    /// What stands in it.
+    /// Code in the URL.
     pub code: LinkCode,
-    /// Seconds for which it is good.
+    /// Lifetime in seconds.
     pub lifetime_secs: i64,
 }
 
-/// What somebody is to do by a link.
+/// Purpose of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkKind {
-    /// Become the first owner.
+    /// Creates the first owner.
     Setup,
-    /// Choose a first password.
+    /// Lets a new user choose a password.
     Invite,
-    /// Choose another password.
+    /// Lets a user choose another password.
     Reset,
 }
 
 impl LinkKind {
-    /// The first segment of its path.
+    /// Returns the first segment of its path.
     pub fn name(self) -> &'static str {
         match self {
             Self::Setup => "setup",
@@ -48,16 +49,16 @@ impl LinkKind {
 }
 
 impl CreatedLink {
-    /// The path of its page.
+    /// Returns the path of its page.
     pub fn path(&self) -> String {
         format!("/{}/{}/", self.kind.name(), self.code)
     }
 }
 
-/// The user of this UUID, or else of this name: a name in the form of a UUID hides nobody.
+/// Returns the user of this UUID, or else of this name. A name in the form of a UUID hides no user.
 ///
 /// # Errors
-/// When there is no such user.
+/// If there is no such user.
 pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<User>, OperationError> {
     handle.with_state(|state| {
         let by_uuid = wanted.parse().ok().and_then(|uuid| state.users.by_uuid(uuid));
@@ -67,19 +68,21 @@ pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<User>, OperationError> 
     })
 }
 
-/// Makes a user. Without a password it gets one by a [link](link()).
+/// Creates a user. Without a password the user chooses one by a [link](create_link()).
 ///
 /// # Errors
-/// When another has the name, a project of the grant is gone, or the writer does not answer.
+/// If another has the name, a project of the grant is gone, or the writer does not answer.
 pub async fn create(handle: &Handle, name: UserName, password: Option<PasswordHash>, grant: Grant) -> Result<Box<User>, OperationError> {
     let user = NewUser { uuid: handle.random().uuid(), name, password, grant };
     submit_change(handle, UserCommand::Create(user)).await
 }
 
-/// Changes a user. Another password, or that it is disabled, ends its sessions, but not the one `by` which it is asked for.
+/// Changes a user. A new password, or disabling the user, ends all sessions except `by`, the one
+/// that requested the change.
 ///
 /// # Errors
-/// When another has the new name, no owner would be left, a project of the grant or the user is gone, or the writer does not answer.
+/// If another has the new name, no owner would be left, a project of the grant or the user is gone,
+/// or the writer does not answer.
 pub async fn update(handle: &Handle, user: UserId, changes: UserChanges, by: Option<SessionId>) -> Result<Box<User>, OperationError> {
     let before = handle.with_state(|state| state.users.get(user).map(|user| user.name.clone()));
     let user = submit_change(handle, UserCommand::Update { user, changes, requested_by: by }).await?;
@@ -89,18 +92,19 @@ pub async fn update(handle: &Handle, user: UserId, changes: UserChanges, by: Opt
     Ok(user)
 }
 
-/// Removes a user.
+/// Deletes a user.
 ///
 /// # Errors
-/// When no owner would be left, it is gone, or the writer does not answer.
+/// If no owner would be left, it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, user: UserId) -> Result<(), OperationError> {
     submit_command(handle, UserCommand::Delete(user)).await.map(drop)
 }
 
-/// Makes the link by which a user chooses its password, or by which the first owner is made. It takes the place of the one before.
+/// Creates the link by which a user chooses its password, or by which the first owner is created.
+/// It replaces the previous one.
 ///
 /// # Errors
-/// When the user may not sign in or is gone, there is a user already, or the writer does not answer.
+/// If the user is disabled or gone, there is a user already, or the writer does not answer.
 pub async fn create_link(handle: &Handle, user: Option<&User>) -> Result<CreatedLink, OperationError> {
     let (kind, purpose, secs) = match user {
         None => (LinkKind::Setup, LinkPurpose::Setup, LINK_LIFETIME_SECS),
@@ -115,12 +119,12 @@ pub async fn create_link(handle: &Handle, user: Option<&User>) -> Result<Created
 /// Ends sessions of a user.
 ///
 /// # Errors
-/// When the writer does not answer.
+/// If the writer does not answer.
 pub async fn end_sessions(handle: &Handle, user: UserId, which: SessionSelection) -> Result<(), OperationError> {
     submit_command(handle, UserCommand::CloseSessions { user, selection: which }).await.map(drop)
 }
 
-/// Every user, oldest first.
+/// Returns all users, oldest first.
 pub fn list(handle: &Handle) -> Vec<Arc<User>> {
     handle.with_state(|state| state.users.iter().cloned().collect())
 }
@@ -128,7 +132,7 @@ pub fn list(handle: &Handle) -> Vec<Arc<User>> {
 async fn submit_change(handle: &Handle, asked: UserCommand) -> Result<Box<User>, OperationError> {
     match submit_command(handle, asked).await? {
         CommandOutcome::User(user) => Ok(user),
-        // Such a command comes to nothing else.
+        // These commands have no other outcome.
         _ => Err(OperationError::Removed),
     }
 }

@@ -10,10 +10,11 @@ use crate::domain::text::{Name, Tags};
 use crate::engine::Handle;
 use crate::engine::command::{Command, CommandOutcome, NewWindow};
 
-/// Makes a window.
+/// Creates a window.
 ///
 /// # Errors
-/// When its tags are too many or its times cannot be, the project is gone or has too many, or the writer does not answer.
+/// If it has too many tags or invalid times, the project is gone or has too many windows, or the
+/// writer does not answer.
 pub async fn create(
     handle: &Handle,
     project: ProjectId,
@@ -29,20 +30,20 @@ pub async fn create(
     let uuid = handle.random().uuid();
     match submit(handle, Command::CreateWindow(Box::new(NewWindow { uuid, project, name, tags, times }))).await? {
         CommandOutcome::Window(window) => Ok(window),
-        // That command comes to nothing else.
+        // The command has no other outcome.
         _ => Err(OperationError::Removed),
     }
 }
 
-/// Removes a window: what it held back is told.
+/// Deletes a window. Alerts that it held back are sent.
 ///
 /// # Errors
-/// When it is gone, or the writer does not answer.
+/// If it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, window: &MaintenanceWindow) -> Result<(), OperationError> {
     submit(handle, Command::DeleteWindow(window.project, window.id)).await.map(drop)
 }
 
-/// The windows of a project or of all, oldest first, with their projects.
+/// Returns the windows of a project or of all, oldest first, with their projects.
 pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<MaintenanceWindow>)> {
     handle.with_state(|state| {
         let wanted = state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project));
@@ -53,10 +54,10 @@ pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, A
     })
 }
 
-/// The one window of this UUID or name, in one project or in all.
+/// Returns the one window of this UUID or name, in one project or in all.
 ///
 /// # Errors
-/// When there is none, or several have the name.
+/// If there is none, or several have the name.
 pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Arc<MaintenanceWindow>, OperationError> {
     let windows = || list(handle, project).into_iter().map(|(_, window)| window);
     if let Some(uuid) = parse_hyphenated_uuid(wanted)

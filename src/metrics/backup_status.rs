@@ -1,23 +1,24 @@
-//! How the backups go that the server makes by itself.
+//! Status of automatic backups.
 
 use crate::domain::timestamp::Timestamp;
 
 /// The state of automatic backups.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BackupStatus {
-    /// When the newest one was begun; `None`: there is none.
+    /// Start time of the newest backup. `None`: there is none.
     pub newest: Option<Timestamp>,
-    /// When backups began to fail, and the last reason. `None`: the last attempt made one, or there was no attempt yet.
+    /// Time since which backups fail, and the last reason. `None`: the last attempt succeeded, or
+    /// there was no attempt yet.
     pub failing: Option<(Timestamp, String)>,
 }
 
 impl BackupStatus {
-    /// Notes a backup.
+    /// Records a successful backup.
     pub(super) fn record_backup(&mut self, at: Timestamp) {
         *self = Self { newest: Some(at), failing: None };
     }
 
-    /// Notes an attempt that made none.
+    /// Records a failed attempt.
     pub(super) fn record_failure(&mut self, at: Timestamp, reason: String) {
         let since = self.failing.as_ref().map_or(at, |(since, _)| *since);
         self.failing = Some((since, reason));

@@ -1,5 +1,5 @@
-//! What the system knows of this process, under the names that every program uses. Other systems than Linux tell it otherwise; there is
-//! nothing of it then.
+//! Metrics that the system has about this process, under the names that all programs use. They are
+//! read from `/proc`. On systems without it only the start time is available.
 
 use std::fs;
 
@@ -7,11 +7,12 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-/// Registers what can be found out of a process that was started then, in seconds since 1970.
+/// Registers the metrics of this process. `started`: start time in seconds since 1970.
 pub(super) fn register_process_metrics(started: f64, registry: &mut Registry) {
     registry.register("start_time_seconds", "When the process was started", ConstGauge::new(started));
     let Ok(stat) = fs::read_to_string("/proc/self/stat") else { return };
-    // The name of the program may have spaces; the numbers follow its closing parenthesis (proc_pid_stat(5), from the third on).
+    // The name of the program may contain spaces. The numbers follow its closing parenthesis
+    // (proc_pid_stat(5), from the third field on).
     let numbers: Vec<f64> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().map(|word| word.parse().unwrap_or(0.0)).collect();
     let number = |place: usize| numbers.get(place - 3).copied().unwrap_or(0.0);
@@ -23,7 +24,7 @@ pub(super) fn register_process_metrics(started: f64, registry: &mut Registry) {
     registry.register("virtual_memory_bytes", "Bytes of address space", ConstGauge::new(number(23)));
     registry.register("resident_memory_bytes", "Bytes of memory in use", ConstGauge::new(number(24) * page));
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        // One of them is that of the directory.
+        // One of them is the directory itself.
         registry.register("open_fds", "Files and connections that are open", ConstGauge::new(open.count().saturating_sub(1) as u64));
     }
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;

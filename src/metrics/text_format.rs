@@ -1,7 +1,8 @@
-//! From the format that the library writes (OpenMetrics 1.0) to the older one (text format 0.0.4), which every scraper and `promtool`
-//! read: there the name of a counter has its `_total` in its description, too.
+//! Converts the format that the library writes (OpenMetrics 1.0) to the older text format 0.0.4,
+//! which every scraper and `promtool` reads. There the description of a counter has the `_total` in
+//! its name, too.
 
-/// The same metrics in the older format.
+/// Returns the same metrics in the older format.
 pub(super) fn to_text_format(open: &str) -> String {
     let mut out = String::with_capacity(open.len());
     let mut help = None;

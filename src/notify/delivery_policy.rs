@@ -1,4 +1,4 @@
-//! How a channel wants to be told: one at a time or many, how often, and when.
+//! Delivery policy of a channel: digests, rate limits and quiet hours.
 
 use std::time::Duration;
 
@@ -9,39 +9,42 @@ use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::outbound::host_port_of;
 
-/// Events of different checks that are sent to a program at the same time, and to a keeper of incidents. A project has no more places to
-/// one receiver.
+/// Maximum number of concurrent events of different checks for a program, and for an incident
+/// manager. A project has only this many slots for one receiver.
 const MACHINE_PARALLEL: usize = 4;
 const INCIDENT_PARALLEL: usize = 4;
-/// Messages to people: one after the other, but for mail, which is handed to a server.
+/// Maximum number of concurrent mails, which a mail server queues. Other messages to people are
+/// sent one after the other.
 const MAIL_PARALLEL: usize = 2;
-/// How long something waits until it is given up.
+/// Time after which a waiting row is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(86_400);
-/// People are told what is true when it is sent, which stays true for longer.
+/// The same for people: they are notified of the status at the time of sending, which stays
+/// relevant for longer.
 const GIVE_UP_PEOPLE_AFTER: Duration = Duration::from_secs(7 * 86_400);
 
-/// See the module.
+/// Limits for messages to one channel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct DeliveryPolicy {
-    /// Where messages go: a host and port, or the service of the kind.
+    /// Destination of messages: a host and port, or the name of the kind.
     pub(super) destination: String,
     pub(super) class: ChannelClass,
-    /// Messages that are sent at the same time; 0: none for the moment.
+    /// Maximum number of concurrent messages; 0: none at the moment.
     pub(super) max_parallel: usize,
-    /// Of more checks than this people get one message. `None`: never.
+    /// Number of checks above which people get one digest. `None`: never.
     pub(super) digest_above: Option<usize>,
-    /// Messages that may be sent at once after a pause, and the time after which there is one more; `None`: as many as there are.
+    /// Maximum burst after a pause, and the time until one more message is allowed. `None`:
+    /// unlimited.
     pub(super) rate_limit: Option<channel::SendRate>,
-    /// Messages that may be sent in a day.
+    /// Maximum number of messages in a day.
     pub(super) daily_limit: Option<u32>,
-    /// Nothing is sent before then.
+    /// End of the quiet hours. No message is sent before.
     pub(super) quiet_until: Option<Timestamp>,
-    /// When nothing more is tried for a row.
+    /// Time after which a row is no longer tried.
     pub(super) give_up_after: Duration,
 }
 
 impl DeliveryPolicy {
-    /// Those of a channel at `now`; `zone` is that of the server.
+    /// Policy of a channel at `now`. `zone`: time zone of the server.
     pub(super) fn of_channel(channel: &Channel, zone: &Timezone, now: Timestamp) -> Self {
         let (kind, common) = (channel.settings.kind(), channel.settings.common());
         let is_people = kind.class == ChannelClass::People;

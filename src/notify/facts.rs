@@ -1,4 +1,4 @@
-//! What there is to say about what is told, gathered when it is sent: nothing that is no longer true is told.
+//! Content of messages, gathered when they are sent, so that no outdated facts are sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,19 +20,20 @@ use crate::engine::state::State;
 use crate::mail::SearchableMail;
 use crate::store::BodyPart;
 
-/// Pings that are looked at for the last success and the start of a run.
+/// Maximum number of pings that are read to find the last success and the start of a run.
 const MAX_PINGS_READ: u64 = 30;
-/// Bytes of the end of a body that may be told. Mails are told whole up to as much.
+/// Maximum number of bytes from the end of a body that may appear in a message. Mails up to this
+/// length are read whole.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// Other checks that are named.
+/// Maximum number of other checks that are named.
 const MAX_NAMED_CHECKS: usize = 10;
-/// Checks that are looked at while the state is locked.
+/// Number of checks that are read while the state is locked.
 const CHECKS_PER_LOCK: usize = 64;
-/// Checks of a digest that are looked up one by one. The rest is counted.
+/// Maximum number of checks of a digest that are looked up individually. The rest is counted.
 const MAX_LOOKUPS: usize = 100;
 
 impl MessageSender {
-    /// What a message tells.
+    /// Content of a message.
     pub(super) fn gather_facts(&self, job: &Message) -> AlertFacts {
         match job.items.as_slice() {
             [item] if item.row.event == AlertEvent::StillDown => AlertFacts::StillDown(self.still_down(&job.channel)),
@@ -41,7 +42,7 @@ impl MessageSender {
         }
     }
 
-    /// The checks that a channel was told to be down, and that are.
+    /// Checks that are still down after an alert to this channel.
     fn still_down(&self, channel: &Channel) -> Vec<CheckSummary> {
         let down = self.notified_down_checks(channel);
         let brief = |(place, check): (usize, &Check)| {
@@ -58,14 +59,15 @@ impl MessageSender {
         down.iter().enumerate().map(brief).collect()
     }
 
-    /// The checks of which this channel was told, itself or as a member of a group, that they are down.
+    /// Checks that are down and about which this channel was notified, directly or as a member of a
+    /// group.
     pub(super) fn notified_down_checks(&self, channel: &Channel) -> Vec<Check> {
         let mut down = Vec::new();
         self.for_each_notified(channel, |check| down.push(check.clone()));
         down
     }
 
-    /// The numbers of these checks.
+    /// Ids of these checks.
     pub(super) fn notified_down_ids(&self, channel: &Channel) -> Vec<CheckId> {
         let mut down = Vec::new();
         self.for_each_notified(channel, |check| down.push(check.id));
@@ -81,7 +83,8 @@ impl MessageSender {
         });
     }
 
-    /// Looks at the checks of a project of which somebody was told that they are down, oldest first. One on trial tells nobody again.
+    /// Calls `look` for the checks of a project that are down and whose alert was delivered, oldest
+    /// first. A project on trial sends no reminders.
     pub(super) fn for_each_notified_in(&self, project: ProjectId, mut look: impl FnMut(&Check)) {
         let told = |state: &State| {
             state
@@ -100,7 +103,7 @@ impl MessageSender {
 
     fn single_facts(&self, channel: &Channel, item: &MessageItem) -> AlertFacts {
         let MessageItem { row, unnotified_down: untold, skipped, skipped_since: since, up_since, delay } = item;
-        // What cannot be read is told without.
+        // Unreadable facts are omitted.
         let logged = self.handle.flip(row.flip).ok().flatten();
         let flip = logged.map_or_else(|| unknown_flip(row), |logged| logged.flip);
         let check = self.handle.with_state(|state| state.check(row.check).cloned());
@@ -135,7 +138,7 @@ impl MessageSender {
         AlertFacts::Check(Box::new(facts), news)
     }
 
-    /// The flip by which the downtime began that has ended.
+    /// Flip at which the downtime began that has now ended.
     fn down_flip(&self, up: &OutboxRow, untold: Option<&OutboxRow>) -> Flip {
         let number = match untold {
             Some(down) => Some(down.flip),
@@ -145,11 +148,12 @@ impl MessageSender {
     }
 
     fn read_flip(&self, number: FlipNumber) -> Option<Flip> {
-        // What cannot be read is told without.
+        // Unreadable facts are omitted.
         self.handle.flip(number).ok().flatten().map(|logged| logged.flip)
     }
 
-    /// The time without pings in which the one of this check may have been lost: its own, or that before an import of its project.
+    /// Outage of this server in which the ping of this check may have been lost. It is either
+    /// recorded here or preceded the import of the project.
     fn own_outage(&self, check: Option<&Check>, row: &OutboxRow, flip: Option<Flip>) -> Option<(Timestamp, Timestamp)> {
         let check = check?;
         let expected = flip.and_then(|flip| flip.awaited_since).unwrap_or(row.at.plus_secs(-check.settings.grace.get()));
@@ -160,7 +164,7 @@ impl MessageSender {
         })
     }
 
-    /// The maintenance window in which a check went down, as far as that is still known.
+    /// Maintenance window in which a check went down, if it still exists.
     fn window_name(&self, check: &Check, row: &OutboxRow) -> Option<String> {
         self.handle.with_state(|state| {
             let mut windows = state.project(check.project)?.windows.values();
@@ -179,7 +183,8 @@ impl MessageSender {
             .with_state(|state| state.project(project).map_or_else(String::new, |project_state| project_state.project.name.as_str().into()))
     }
 
-    /// A check as it was when it flipped at `at`, during the ping at a place of the log, as far as the log is kept.
+    /// Facts about a check as of its flip at `at`. `place`: position in the log of the ping that
+    /// caused it, if it is still logged.
     fn check_facts(&self, channel: &Channel, check: &Check, at: Timestamp, place: Option<Arrival>) -> CheckFacts {
         let caused = place.filter(|place| *place != Arrival(0));
         let pings = match caused.map(|place| self.handle.pings_before(check, place, MAX_PINGS_READ)) {
@@ -214,7 +219,7 @@ impl MessageSender {
             true => part(BodyPart::Last(MAX_BODY_BYTES)),
             false => self.handle.body(check, ping.n).ok().flatten().unwrap_or_default(),
         };
-        // The header fields that say how to read it are at its beginning.
+        // The header fields with the encoding are at its beginning.
         let mail = (ping.origin.scheme == PingScheme::Email).then(|| match is_long {
             true => SearchableMail::parse(&part(BodyPart::First(MAX_BODY_BYTES))),
             false => SearchableMail::parse(&body),
@@ -231,7 +236,6 @@ impl MessageSender {
         }
     }
 
-    /// The ping keys of a project.
     fn ping_keys(&self, project: ProjectId) -> Vec<PingKey> {
         self.handle.with_state(|state| {
             let keys = state.keys().filter(|key| key.project == project);
@@ -239,7 +243,7 @@ impl MessageSender {
         })
     }
 
-    /// How many other checks of the project are down, and the names of some.
+    /// Number of other checks of the project that are down, and the names of some.
     fn others_down(&self, check: &Check) -> (usize, Vec<String>) {
         let now = self.handle.clock().uptime();
         let mut known = self.down_checks.borrow_mut();
@@ -256,7 +260,7 @@ impl MessageSender {
         (others().count(), others().take(MAX_NAMED_CHECKS).map(|(_, settings)| alert_text::check_display_name(settings)).collect())
     }
 
-    /// When a check last reported success, as far as that is known without its log or, if it is to be looked up, by its last pings.
+    /// Time of the last success of a check: from the state, or from its last pings if `look_up`.
     fn last_success(&self, check: &Check, look_up: bool) -> Option<Timestamp> {
         match check.state.outcomes.newest_first().find(|outcome| *outcome != RunOutcome::Missed) {
             Some(RunOutcome::Success) => check.state.last_ping,
@@ -303,17 +307,17 @@ impl MessageSender {
     }
 }
 
-/// A flip of which no more is known than its row in the outbox says.
+/// Flip with only the data of the row in the outbox.
 fn unknown_flip(row: &OutboxRow) -> Flip {
     let (from, to) = if row.event == AlertEvent::Up { (Status::Down, Status::Up) } else { (Status::Up, Status::Down) };
     Flip { at: row.at, from, to, cause: FlipCause::Unknown, awaited_since: None }
 }
 
-/// Which checks of projects are down, remembered for a moment: ten thousand messages in a row would count ten thousand checks each.
+/// Cache of the checks of projects that are down, valid for a short time: ten thousand messages in
+/// a row would each count ten thousand checks.
 #[derive(Default)]
 pub(super) struct DownChecksCache(HashMap<ProjectId, (std::time::Duration, Arc<[DownCheck]>)>);
 
-/// A check that is down.
 type DownCheck = (CheckId, Arc<crate::domain::check::CheckSettings>);
 
 impl DownChecksCache {

@@ -1,5 +1,5 @@
-//! Who watches the watcher: a URL that is fetched as long as all is well here. Silence is the alarm, so it may be the ping URL of a check
-//! of another server.
+//! Heartbeat: fetches a URL while the server works. A missing request is the alarm, so the URL may
+//! be the ping URL of a check on another server.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use super::sender::MessageSender;
 use crate::log_limit::LogLimit;
 use crate::outbound::{HttpRequest, RedirectPolicy, Trust};
 
-/// How long an answer is waited for.
+/// Maximum time to wait for a response.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One line for all of them now and then.
+/// Limits the log to one line for all failures in a while.
 static FAILURE_LOG_LIMIT: LogLimit = LogLimit::new();
 
-/// Where, and how often.
+/// URL and interval of the heartbeat.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// The URL, which may be a secret.
+    /// URL, which may be a secret.
     pub url: String,
-    /// How often it is fetched.
+    /// Time between two requests.
     pub interval: Duration,
 }
 
-/// Fetches it until it is stopped, as long as pings are taken and deadlines are noticed. It shares its thread with what sends alerts: if that
-/// hangs, no heartbeat is sent.
+/// Fetches the URL until it is stopped, while pings are accepted and deadlines are processed. It
+/// shares its thread with the sending of alerts: if that hangs, no heartbeat is sent.
 pub(super) async fn run(sender: Rc<MessageSender>, heartbeat: Heartbeat) {
     loop {
         if sender.handle.is_writable() && !sender.handle.has_overdue_deadlines() {

@@ -1,4 +1,5 @@
-//! Mails to several recipients: one for each, so that what happens to one of them changes nothing for the others.
+//! Mails to several recipients: one mail for each, so that an error for one recipient does not
+//! affect the others.
 
 use std::sync::Arc;
 
@@ -11,16 +12,17 @@ use crate::domain::alert::{AlertEvent, DeliveryRecord, DeliveryResult, OutboxRow
 use crate::domain::channel::ChannelSettings;
 use crate::domain::project::Channel;
 
-/// Results that are kept of one message, one for each recipient in each row: see [limits](crate::docs::limits). Of a longer digest none are
-/// kept: all recipients get it again, marked as a possible repeat.
+/// Maximum number of results that are stored for one message, one for each recipient and row: see
+/// [limits](crate::docs::limits). For a longer digest none are stored: all recipients get it again,
+/// marked as a possible duplicate.
 const MAX_RESULTS: usize = 20_000;
 
-/// What is known of a recipient of a row; `None`: nothing.
+/// Stored result of a row for a recipient.
 fn known_result<'r>(row: &'r OutboxRow, recipient: &str) -> Option<&'r RecipientResult> {
     row.recipients.iter().find(|known| *known.address == *recipient).map(|known| &known.result)
 }
 
-/// What is settled for a recipient in each of these rows: `None` if a row is still to be sent.
+/// Final result for a recipient in these rows. `None` if a row is still to be sent.
 fn settled_outcome(rows: &[Arc<OutboxRow>], recipient: &str) -> Option<RecipientOutcome> {
     let mut results = rows.iter().map(|row| known_result(row, recipient));
     let first = results.next().flatten().filter(|result| result.is_final())?;
@@ -34,7 +36,8 @@ fn settled_outcome(rows: &[Arc<OutboxRow>], recipient: &str) -> Option<Recipient
     })
 }
 
-/// True if a recipient may have got one of these rows. One that the channel has been given since has not.
+/// True if a recipient may have received one of these rows. A recipient that the channel has gained
+/// since has not.
 fn may_have_arrived(rows: &[Arc<OutboxRow>], recipient: &str) -> bool {
     let in_row = |row: &Arc<OutboxRow>| match known_result(row, recipient) {
         Some(result) => *result == RecipientResult::PossiblyDelivered,
@@ -43,7 +46,8 @@ fn may_have_arrived(rows: &[Arc<OutboxRow>], recipient: &str) -> bool {
     rows.iter().any(in_row)
 }
 
-/// The results of a try, for the rows of the message; none if these are too many.
+/// Results of an attempt, for the rows of the message. Empty if there are more than
+/// [`MAX_RESULTS`].
 fn recipient_results(rows: &[Arc<OutboxRow>], sent: &[RecipientAttempt]) -> Arc<[Recipient]> {
     if rows.len() * sent.len() > MAX_RESULTS {
         return Arc::default();
@@ -59,14 +63,14 @@ fn recipient_results(rows: &[Arc<OutboxRow>], sent: &[RecipientAttempt]) -> Arc<
     sent.iter().map(|sent| Recipient { address: sent.recipient.as_str().into(), result: result(sent) }).collect()
 }
 
-/// The result for one recipient.
+/// Result for one recipient.
 enum RecipientOutcome {
     Delivered,
     Refused(String),
     Retry(String),
 }
 
-/// A mail to one recipient, after it was tried.
+/// Mail to one recipient after an attempt.
 struct RecipientAttempt {
     recipient: String,
     result: RecipientOutcome,
@@ -74,7 +78,8 @@ struct RecipientAttempt {
 }
 
 impl MessageSender {
-    /// The recipients that were refused when the downtime was told whose end a message tells: they are not sent the end.
+    /// Recipients that were refused in the alert of the downtime that this message ends. They do
+    /// not get this message.
     pub(super) fn without_alert(&self, job: &Message) -> Vec<Box<str>> {
         let refused = &job.channel.health.refused;
         let [MessageItem { row, unnotified_down: None, .. }] = job.items.as_slice() else { return Vec::new() };
@@ -91,7 +96,8 @@ impl MessageSender {
         alert.into_iter().flat_map(missed).map(|refused| refused.address.clone()).collect()
     }
 
-    /// Sends a mail to each recipient that has not unsubscribed, is not in `without`, and has not settled these rows before.
+    /// Sends a mail to each recipient that has not unsubscribed, is not in `without`, and has no
+    /// final result for these rows.
     pub(super) async fn mail_recipients(
         &self,
         channel: &Arc<Channel>,
@@ -105,13 +111,13 @@ impl MessageSender {
         let recipients: Vec<String> = settings.recipients().filter(|recipient| !is_silent(recipient)).map(String::from).collect();
         let is_left = |recipient: &&String| !without.iter().any(|other| **other == ***recipient);
         let left: Vec<String> = recipients.iter().filter(is_left).cloned().collect();
-        // If nobody else is left, they are better than nobody.
+        // If no other recipient is left, they get it after all.
         let recipients = if left.is_empty() { recipients } else { left };
         let [first, others @ ..] = recipients.as_slice() else {
             let error = "every recipient has unsubscribed; enable the channel to send to all of them again".into();
             return MessageExchange::from_judgement(Judgement { verdict: Verdict::ChannelUnusable, error, status: 0 });
         };
-        // Of several that it had before, this one may have got it.
+        // If the channel had several recipients before, this one may have received it.
         if others.is_empty() && rows.iter().all(|row| row.recipients.is_empty()) {
             return self.mail_recipient(channel, settings, first, alert, attempt, rows).await;
         }
@@ -124,7 +130,7 @@ impl MessageSender {
                 continue;
             }
             if let Some(error) = &silence {
-                // Nobody answers: the others need not wait for that as well.
+                // The server does not answer: the other recipients need not wait for that too.
                 sent.push(RecipientAttempt {
                     recipient: recipient.clone(),
                     result: RecipientOutcome::Retry(String::clone(error)),
@@ -153,7 +159,8 @@ impl MessageSender {
         }
         let is_taken = sent.iter().any(|sent| matches!(sent.result, RecipientOutcome::Delivered));
         if !is_taken {
-            // Nobody has got it: the worst answer is that of the message, as if it had gone to that recipient alone.
+            // No recipient has received it. The worst response applies to the message, as if it had
+            // been sent to that recipient alone.
             let later = failures.iter().position(|(_, exchange)| matches!(exchange.judgement.verdict, Verdict::RetryLater { .. }));
             let error = recipient_errors(&sent, false);
             let doubtful = failures.iter().any(|(_, exchange)| exchange.may_have_arrived);
@@ -168,7 +175,8 @@ impl MessageSender {
                 ..exchange
             };
         }
-        // Others have taken it, so a lasting refusal is about the recipient, unless it came before the server was given one.
+        // Other recipients were accepted. A permanent refusal therefore concerns the recipient,
+        // unless it came before the server had received one.
         for sent in &mut sent {
             let failure = failures.iter().find(|(recipient, _)| *recipient == sent.recipient).map(|(_, exchange)| exchange);
             if let (
@@ -192,7 +200,7 @@ impl MessageSender {
         }
     }
 
-    /// Sends a mail to one recipient, with an id, a thread and an unsubscribe link of its own.
+    /// Sends a mail to one recipient, with its own id, thread and unsubscribe link.
     async fn mail_recipient(
         &self,
         channel: &Arc<Channel>,
@@ -221,7 +229,7 @@ impl MessageSender {
     }
 }
 
-/// The recipients that have not taken a message, with their errors.
+/// Recipients that have not accepted a message, with their errors.
 fn recipient_errors(sent: &[RecipientAttempt], is_taken: bool) -> String {
     let error = |sent: &RecipientAttempt| match &sent.result {
         RecipientOutcome::Delivered => None,
@@ -251,7 +259,7 @@ mod tests {
             recipient_results(&rows, &sent).iter().map(|kept| &kept.result).collect::<Vec<_>>(),
             [
                 &RecipientResult::Accepted,
-                // The rows do not say who may have got them.
+                // The rows do not say which recipients may have received them.
                 &RecipientResult::PossiblyDelivered
             ]
         );

@@ -1,4 +1,5 @@
-//! Reminders: channels that want them hear now and then what is still down.
+//! Reminders: channels that ask for them are notified again and again of checks that are still
+//! down.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,29 +13,32 @@ use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 
-/// How often it is looked whether a reminder is due.
+/// Time between two searches for due reminders.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
-/// Deliveries by which a start knows of what was reminded: see [limits](crate::docs::limits).
+/// Number of deliveries that are read at start to find earlier reminders: see
+/// [limits](crate::docs::limits).
 const MAX_DELIVERIES_READ: usize = 10_000;
 
-/// When each channel was reminded.
+/// Time of the last reminder of each channel.
 #[derive(Default)]
 pub(super) struct Reminders {
-    /// Of channels that were told of something that is down still.
+    /// For channels that were notified of a downtime that is ongoing.
     last_reminders: HashMap<ChannelId, LastReminder>,
     last_checked: Option<Duration>,
 }
 
-/// When a channel was last reminded, and how often of what is down.
+/// Time of the last reminder of a channel, and the number of reminders of this downtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct LastReminder {
-    /// An uptime in microseconds, which may lie before this start: nobody sets that.
+    /// Uptime in microseconds, which setting the clock does not change. It may be before this
+    /// start.
     at: i64,
     count: u32,
 }
 
 impl Reminders {
-    /// The channels that are to be reminded now. Those that are say so by [`record_reminder`](Self::reminded); the others are due again.
+    /// Returns the channels whose reminder is due. The caller confirms each one with
+    /// [`record_reminder`](Self::record_reminder); the others remain due.
     pub(super) fn due_channels(&mut self, sender: &MessageSender, now: CurrentTime) -> Vec<ChannelId> {
         if self.last_checked.is_some_and(|looked| now.uptime < looked + CHECK_INTERVAL) {
             return Vec::new();
@@ -64,11 +68,12 @@ impl Reminders {
             };
             let last = self.last_reminders.entry(channel.id).or_insert(LastReminder { at: now.uptime_of(now.wall), count: 0 });
             if sender.handle.with_state(|state| state.outbox.rows_of_pair(channel.id, CheckId(0)).next().is_some()) {
-                // The next one comes so long after this.
+                // The next one is due an interval after now.
                 last.at = now.uptime_of(now.wall);
             }
             let is_time = now.uptime_of(now.wall).saturating_sub(last.at) >= interval * MICROS_PER_SEC;
-            // What has just gone down was told just now; what seems to have gone down in the future did so before the clock was set back.
+            // The alert of a recent downtime was just sent. A downtime in the future began before
+            // the clock was set back.
             let is_old = since > now.wall || now.wall.micros_since(since) >= interval * MICROS_PER_SEC / 2;
             let is_enough = channel.settings.common().max_reminders.is_some_and(|most| last.count >= most);
             if is_time && is_old && !is_enough {
@@ -78,7 +83,7 @@ impl Reminders {
         due
     }
 
-    /// A channel is being reminded.
+    /// Records that a channel is reminded.
     pub(super) fn record_reminder(&mut self, channel: ChannelId, now: CurrentTime) {
         if let Some(last) = self.last_reminders.get_mut(&channel) {
             *last = LastReminder { at: now.uptime_of(now.wall), count: last.count + 1 };
@@ -86,7 +91,7 @@ impl Reminders {
     }
 }
 
-/// The channels that want reminders, and after how many seconds.
+/// Channels with reminders, and their intervals in seconds.
 fn channels_with_reminders(sender: &MessageSender) -> Vec<(Arc<Channel>, i64)> {
     sender.handle.with_state(|state| {
         let all = state.projects().flat_map(|project_state| project_state.channels.values());
@@ -96,7 +101,7 @@ fn channels_with_reminders(sender: &MessageSender) -> Vec<(Arc<Channel>, i64)> {
     })
 }
 
-/// Since when something is down of which somebody was told, in a project.
+/// Start of the longest ongoing downtimes in a project that were notified.
 #[derive(Default)]
 struct OngoingDowntimes {
     earliest: Option<Timestamp>,
@@ -117,7 +122,7 @@ impl OngoingDowntimes {
         down
     }
 
-    /// Since when that one is down which is down for the longest of those of which a channel was told.
+    /// Start of the longest ongoing downtime that this channel was notified about.
     fn earliest_for(&self, sender: &MessageSender, channel: &Channel) -> Option<Timestamp> {
         self.earliest?;
         let hearing = sender.handle.with_state(|state| state.audience_membership(channel));
@@ -128,7 +133,8 @@ impl OngoingDowntimes {
     }
 }
 
-/// What the log of deliveries says of reminders before this start: since a moment for each channel. What cannot be read is not known.
+/// Reminders before this start, read from the log of deliveries. `since`: start of the relevant
+/// period for each channel. Unreadable entries are skipped.
 fn logged_reminders(sender: &MessageSender, since: &HashMap<ChannelId, Timestamp>, now: CurrentTime) -> HashMap<ChannelId, LastReminder> {
     if since.is_empty() {
         return HashMap::new();

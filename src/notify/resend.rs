@@ -1,7 +1,9 @@
-//! Some keepers of incidents forget what they are not sent again: every minute they get the alerts of all checks that are still down.
+//! Resending to programs that forget alerts which are not repeated, such as Alertmanager: every
+//! minute they get the alerts of all checks that are still down.
 //!
-//! One task goes through the channels, a few at a time and one of a project. It locks the state and reads flips for one request at a
-//! time, and a channel that does not answer delays only the other channels of its project.
+//! One task visits the channels, a few at a time and one of each project. It locks the state and
+//! reads flips for one request at a time. A channel that does not answer delays only the other
+//! channels of its project.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -24,22 +26,23 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::command::{Command, DeliveryReport, SendResult};
 use crate::log_limit::LogLimit;
 
-/// How often they are sent.
+/// Time between two rounds.
 const RESEND_INTERVAL: Duration = Duration::from_secs(60);
-/// How often the time is looked at.
+/// Interval of looks at the clock.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Checks in one request: see [limits](crate::docs::limits).
+/// Number of alerts in one request: see [limits](crate::docs::limits).
 const ALERTS_PER_REQUEST: usize = 500;
-/// Channels that are sent to at the same time: see [limits](crate::docs::limits).
+/// Maximum number of channels in parallel: see [limits](crate::docs::limits).
 const MAX_CHANNELS: usize = 4;
-/// Time between two requests of a round that alerts waiting for the channel get: they are news, a round is not.
+/// Maximum pause between two requests of a round, in which waiting alerts of the channel are sent:
+/// new alerts take precedence.
 const MAX_YIELD_TIME: Duration = Duration::from_secs(1);
-/// Flips that are read before others have a turn on this thread.
+/// Number of flips that are read before other tasks on this thread run.
 const FLIPS_PER_READ: usize = 64;
 
 static FAILURE_LOG_LIMIT: LogLimit = LogLimit::new();
 
-/// Sends until it is stopped.
+/// Resends alerts until it is stopped.
 pub(super) async fn run(sender: Rc<MessageSender>) {
     let uptime = || sender.handle.clock().uptime();
     let mut next = uptime() + RESEND_INTERVAL;
@@ -53,7 +56,7 @@ pub(super) async fn run(sender: Rc<MessageSender>) {
                 queue.add(resend_channels(&sender));
             },
             Some(ended) = under_way.join_next_with_id() => {
-                // The hook has logged a panic.
+                // The panic hook has logged a panic.
                 let task = ended.map_or_else(|error| error.id(), |(task, ())| task);
                 projects.remove(&task).into_iter().for_each(|(project, channel)| queue.end(project, channel));
             }
@@ -68,29 +71,29 @@ pub(super) async fn run(sender: Rc<MessageSender>) {
     }
 }
 
-/// Flips of a project that were read, for all its channels.
+/// Flips of a project, cached for all its channels.
 type FlipCache = Rc<RefCell<HashMap<FlipNumber, Option<Flip>>>>;
 
-/// The channels whose turn is still to come.
+/// Channels that wait for their round.
 #[derive(Default)]
 struct ResendQueue {
     projects: BTreeMap<ProjectId, ProjectResendQueue>,
-    /// The projects with a channel to send to of which none is under way, in turn.
+    /// Projects with a waiting channel and none in flight, in order.
     ready_projects: VecDeque<ProjectId>,
 }
 
 #[derive(Default)]
 struct ProjectResendQueue {
     channels: VecDeque<ChannelId>,
-    /// Those that wait or are under way.
+    /// Channels that wait or are in flight.
     queued_or_in_flight: HashSet<ChannelId>,
     flips: FlipCache,
 }
 
 impl ResendQueue {
-    /// Adds channels, but for those whose last round has not ended.
+    /// Adds channels, except for those whose last round has not ended.
     fn add(&mut self, channels: Vec<(ProjectId, ChannelId)>) {
-        // Those of checks that are up meanwhile are not needed any more.
+        // Flips of checks that have come up since are no longer needed.
         self.projects.values_mut().for_each(|queue| queue.flips = FlipCache::default());
         for (project, channel) in channels {
             let queue = self.projects.entry(project).or_insert_with(|| {
@@ -103,14 +106,14 @@ impl ResendQueue {
         }
     }
 
-    /// The next channel: projects take turns, and none has two under way.
+    /// Next channel. Projects take turns, and none has two channels in flight.
     fn next(&mut self) -> Option<(ProjectId, ChannelId, FlipCache)> {
         let project = self.ready_projects.pop_front()?;
         let queue = self.projects.get_mut(&project)?;
         Some((project, queue.channels.pop_front()?, Rc::clone(&queue.flips)))
     }
 
-    /// The round of a channel has ended.
+    /// Records that the round of a channel has ended.
     fn end(&mut self, project: ProjectId, channel: ChannelId) {
         let Some(queue) = self.projects.get_mut(&project) else { return };
         queue.queued_or_in_flight.remove(&channel);
@@ -122,12 +125,13 @@ impl ResendQueue {
     }
 }
 
-/// True if a channel is sent alerts again. One that fails is sent them as well: what it does not get ends there.
+/// True if alerts are resent to a channel. A failing channel is included: an alert that it misses
+/// would be resolved there.
 fn has_resending(channel: &Channel) -> bool {
     channel::needs_resend(&channel.settings) && channel.settings.handles_event(AlertEvent::Down) && channel.health.disabled.is_none()
 }
 
-/// The channels that are sent alerts again; in each project those that work first.
+/// Channels with resending; within each project, working channels come first.
 fn resend_channels(sender: &MessageSender) -> Vec<(ProjectId, ChannelId)> {
     let mut channels: Vec<_> = sender.handle.with_state(|state| {
         let all = state.projects().flat_map(|project_state| project_state.channels.values());
@@ -139,7 +143,8 @@ fn resend_channels(sender: &MessageSender) -> Vec<(ProjectId, ChannelId)> {
     channels.into_iter().map(|(_, project, channel)| (project, channel)).collect()
 }
 
-/// What became of a round: `None` if nothing was to be sent, else the first error with the status of its answer.
+/// Result of a round: `None` if there was nothing to send, otherwise the first error with the
+/// status of its response.
 type ResendResult = Option<Result<(), (String, u16)>>;
 
 async fn resend(sender: &MessageSender, id: ChannelId, flips: &FlipCache) {
@@ -168,11 +173,12 @@ async fn resend(sender: &MessageSender, id: ChannelId, flips: &FlipCache) {
         result: sent,
         status,
     };
-    // What is not written now is written in a minute.
+    // A report that is not stored now is stored in a minute.
     let _ = sender.handle.call(Command::RecordDeliveryReports(vec![report])).await;
 }
 
-/// True if an alert waits for another try: the channel goes on failing until that is taken.
+/// True if an alert waits for another attempt: the channel remains failing until that alert is
+/// accepted.
 fn has_failed_rows(sender: &MessageSender, id: ChannelId) -> bool {
     sender.handle.with_state(|state| state.outbox.rows_of_channel(id).any(|row| row.attempts > 0))
 }
@@ -212,7 +218,8 @@ async fn resend_alerts(sender: &MessageSender, channel: &Arc<Channel>, flips: &F
             },
             None => None,
         };
-        // From here on nothing else is sent to the channel until the answer has come, and nothing waits before the request is made.
+        // From here on nothing else is sent to the channel until the response has arrived. There is
+        // no wait before the request is created.
         let _alone = ResendGuard::acquire(sender, channel.id);
         let now = sender.handle.now();
         let alerts = build_alerts(sender, channel, checks, flips, now);
@@ -226,7 +233,7 @@ async fn resend_alerts(sender: &MessageSender, channel: &Arc<Channel>, flips: &F
             if result.is_err() && matches!(answer, TransportReply::NoReply(_)) {
                 return Some(result);
             }
-            // One answer that refuses counts.
+            // A single negative response makes the whole round fail.
             end = match end {
                 Some(Err(error)) => Some(Err(error)),
                 _ => Some(result),
@@ -236,7 +243,7 @@ async fn resend_alerts(sender: &MessageSender, channel: &Arc<Channel>, flips: &F
     end
 }
 
-/// Keeps everything else from being sent to a channel until it is dropped.
+/// Blocks all other messages to a channel until dropped.
 struct ResendGuard<'s>(&'s MessageSender, ChannelId);
 
 impl<'s> ResendGuard<'s> {
@@ -252,7 +259,7 @@ impl Drop for ResendGuard<'_> {
     }
 }
 
-/// Reads the flips by which checks went down, unless another channel of the project needed them.
+/// Reads the flips at which checks went down, unless they are cached for the project.
 async fn read_flips(sender: &MessageSender, checks: &[CheckId], flips: &FlipCache) {
     for some in checks.chunks(FLIPS_PER_READ) {
         let numbers: Vec<_> =
@@ -264,7 +271,8 @@ async fn read_flips(sender: &MessageSender, checks: &[CheckId], flips: &FlipCach
     }
 }
 
-/// The alerts of those checks that are down now. What a row of the outbox is about gets its word from there.
+/// Alerts of the checks that are down now. Checks with a row in the outbox are left out: the row
+/// will notify about them.
 fn build_alerts(sender: &MessageSender, channel: &Channel, checks: &[CheckId], flips: &FlipCache, now: Timestamp) -> Vec<Alert> {
     let (project, down) = sender.handle.with_state(|state| {
         let is_quiet = |check: &&Check| state.outbox.rows_of_pair(channel.id, check.id).next().is_none();
@@ -304,7 +312,7 @@ mod tests {
         let pairs = |of: &[(u64, u64)]| of.iter().map(|(project, channel)| (ProjectId(*project), ChannelId(*channel))).collect::<Vec<_>>();
         queue.add(pairs(&[(1, 11), (1, 12), (1, 13), (2, 21)]));
         assert_eq!([next(&mut queue), next(&mut queue), next(&mut queue)], [Some((1, 11)), Some((2, 21)), None]);
-        // In the next minute those are left out that wait or are under way.
+        // The next minute leaves out channels that wait or are in flight.
         queue.add(pairs(&[(1, 11), (1, 12), (1, 13), (2, 21), (3, 31)]));
         queue.end(ProjectId(2), ChannelId(21));
         queue.end(ProjectId(1), ChannelId(11));

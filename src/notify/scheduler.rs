@@ -1,4 +1,5 @@
-//! What is sent next: a value that is told the time and what has come of sending, and that never waits, reads or sends itself.
+//! Scheduler: selects the next messages. Its input is the time and the results of sending. It never
+//! waits, reads or sends itself.
 
 mod channel_progress;
 mod failure_suspects;
@@ -23,55 +24,59 @@ use crate::engine::command::{DeliveryReport, SendResult};
 use crate::engine::state::State;
 use crate::random::Random;
 
-/// Messages that are under way at the same time: see [limits](crate::docs::limits).
+/// Maximum number of messages in flight: see [limits](crate::docs::limits).
 const MAX_IN_FLIGHT: usize = 64;
-/// And to one place: see [limits](crate::docs::limits).
+/// Maximum number of messages in flight to one destination: see [limits](crate::docs::limits).
 const MAX_PER_DESTINATION: usize = 8;
-/// A digest waits until nothing more has come for so long,
+/// Time without new rows after which a digest is sent.
 const DIGEST_QUIET_TIME: Duration = Duration::from_millis(500);
-/// but not longer than this after the first.
+/// Maximum time that a digest waits after its first row.
 const MAX_DIGEST_WAIT: Duration = Duration::from_secs(1);
-/// How often something is sent again that its receiver says it will never take: see [limits](crate::docs::limits).
+/// Maximum number of attempts for a message that its receiver permanently refuses: see
+/// [limits](crate::docs::limits).
 const MAX_REFUSALS: u16 = 5;
-/// What is said of a channel that may send no more within the day.
+/// Error of a channel that has reached its daily limit.
 pub(super) const DAILY_LIMIT_TEXT: &str = "as much was sent within a day as most-a-day allows; what waits is sent when that day is over";
-/// What a step finishes without sending it. The rest has its turn in the next one.
+/// Maximum number of reports on rows that a round finishes without sending. The rest follows in the
+/// next round.
 const MAX_REPORTS: usize = 500;
 
-/// The number of a message under way.
+/// Id of a message in flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct MessageId(u64);
 
-/// A message that is to be sent.
+/// Message to be sent.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Message {
     pub(super) id: MessageId,
     pub(super) channel: Arc<Channel>,
-    /// What it tells, oldest first; several make a digest.
+    /// Content, oldest first. Several items form a digest.
     pub(super) items: Vec<MessageItem>,
-    /// What it makes needless.
+    /// Rows that this message makes unnecessary.
     pub(super) superseded: Vec<DeliveryNumber>,
-    /// Where it goes.
+    /// Destination for the limits.
     destination: String,
 }
 
-/// What is told about one check.
+/// Part of a message about one check.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct MessageItem {
     pub(super) row: Arc<OutboxRow>,
-    /// For one that is up again: the row of its downtime, of which nobody has been told.
+    /// For a check that is up again: the row of its downtime, if no user has been notified of it.
     pub(super) unnotified_down: Option<Arc<OutboxRow>>,
-    /// Changes of this check that are left out, and since when.
+    /// Number of changes of this check that are left out, and the time of the first.
     pub(super) skipped: usize,
     pub(super) skipped_since: Timestamp,
-    /// For one that is down again: when it came up, of which nobody has been told.
+    /// For a check that is down again: the time at which it came up, if no user has been notified
+    /// of that.
     pub(super) up_since: Option<Timestamp>,
-    /// Why it is not told earlier, if something held it back.
+    /// Reason for the delay of this item, if there was one.
     pub(super) delay: Option<DelayReason>,
 }
 
 impl Message {
-    /// Takes over the rows as they are now that their attempts have begun. What is gone is told to nobody.
+    /// Updates the rows to their state after their attempts have begun. Rows that no longer exist
+    /// are dropped.
     pub(super) fn refresh_rows(&mut self, begun: &HashMap<DeliveryNumber, Arc<OutboxRow>>) {
         self.items.retain_mut(|item| match begun.get(&item.row.number) {
             Some(row) => {
@@ -82,7 +87,8 @@ impl Message {
         });
     }
 
-    /// The reports that it was not sent although attempts may have begun. What was under way when the server ended may have arrived.
+    /// Reports for a message that was not sent although attempts may have begun. Rows that were in
+    /// flight when the server ended may have arrived.
     pub(super) fn not_sent_reports(&self) -> Vec<DeliveryReport> {
         let (doubtful, sure): (Vec<_>, Vec<_>) = self.items.iter().map(|item| &item.row).partition(|row| row.attempt_started.is_some());
         let report = |rows: Vec<&Arc<OutboxRow>>, doubtful| {
@@ -101,63 +107,63 @@ impl Message {
         [report(sure, false), report(doubtful, true)].into_iter().filter(|report| !report.rows.is_empty()).collect()
     }
 
-    /// The rows whose attempts begin with it.
+    /// Rows whose attempts begin with this message.
     pub(super) fn delivery_numbers(&self) -> Vec<DeliveryNumber> {
         self.items.iter().map(|item| item.row.number).collect()
     }
 }
 
-/// What has come of a message.
+/// Result of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MessageResult {
     pub(super) outcome: MessageOutcome,
-    /// A sentence for those who look after the channel; empty if it was delivered to all.
+    /// Error as a sentence for the owner of the channel; empty if the message was delivered to all.
     pub(super) reason: Box<str>,
-    /// The status of the answer, or 0.
+    /// Status of the response, or 0.
     pub(super) status: u16,
-    /// The results for several recipients, if it is sent again.
+    /// Results for several recipients, if the message is sent again.
     pub(super) recipients: Option<Arc<[Recipient]>>,
 }
 
 impl MessageResult {
-    /// The end of a message to nobody but the channel itself.
+    /// Result of a message to the channel as a whole, without results for recipients.
     pub(super) fn new(outcome: MessageOutcome, reason: &str, status: u16) -> Self {
         Self { outcome, reason: reason.into(), status, recipients: None }
     }
 
-    /// It failed for this reason, and is tried again.
+    /// Failure for this reason; the message is retried.
     pub(super) fn failed(reason: &str) -> Self {
         Self::new(MessageOutcome::Retry { retry_after: None, may_have_arrived: true }, reason, 0)
     }
 }
 
-/// What the answer, or the want of one, means.
+/// Outcome of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MessageOutcome {
     Delivered,
-    /// This kind of channel has nothing to say about it.
+    /// This kind of channel sends no such message.
     Skipped,
-    /// It will never be taken as it is.
+    /// The receiver will never accept this message.
     Refused,
-    /// Nothing will be taken until somebody changes something.
+    /// The channel will accept nothing until its configuration changes.
     ChannelUnusable,
     Retry {
-        /// How long the receiver wants to be left alone.
+        /// Pause that the receiver asks for.
         retry_after: Option<Duration>,
-        /// It may have arrived.
+        /// True if the message may have arrived.
         may_have_arrived: bool,
     },
-    /// Some recipients have taken it. It is sent again to the others alone.
+    /// Some recipients have accepted it. It is retried for the others only.
     RetrySomeRecipients,
 }
 
-/// What is to be done now.
+/// Work of one round.
 #[derive(Default)]
 pub(super) struct ScheduledWork {
     pub(super) messages: Vec<Message>,
-    /// What is finished without being sent.
+    /// Rows that are finished without being sent.
     pub(super) reports: Vec<DeliveryReport>,
-    /// When to look again, if nothing happens before; an uptime.
+    /// Uptime of the next round, if no event causes an earlier one.
     pub(super) wake_at: Option<Duration>,
     /// Rows of the reports.
     reported_rows: BTreeSet<DeliveryNumber>,
@@ -186,7 +192,7 @@ impl ScheduledWork {
     }
 }
 
-/// What time it is, both ways: pauses are measured in uptime, which nobody sets.
+/// Current time on both clocks. Pauses are measured in uptime, which cannot be set.
 #[derive(Clone, Copy)]
 pub(super) struct CurrentTime {
     pub(super) wall: Timestamp,
@@ -194,33 +200,34 @@ pub(super) struct CurrentTime {
 }
 
 impl CurrentTime {
-    /// The uptime in microseconds at which a moment was, by the clock as it stands now. A moment that is ahead of the clock, which was set
-    /// back, was just now.
+    /// Uptime in microseconds at a given time, by the current clock. A time in the future, after
+    /// the clock was set back, counts as now.
     pub(super) fn uptime_of(self, moment: Timestamp) -> i64 {
         let uptime = i64::try_from(self.uptime.as_micros()).unwrap_or(i64::MAX);
         uptime.saturating_sub(self.wall.micros_since(moment).max(0))
     }
 }
 
-/// See the module.
+/// Progress of all channels and messages in flight.
 #[derive(Default)]
 pub(super) struct SendScheduler {
     channels: HashMap<ChannelId, ChannelProgress>,
     in_flight: BTreeMap<MessageId, Message>,
-    /// Those of which it is known what has come of them.
+    /// Finished messages whose results are not stored yet.
     unsettled: BTreeSet<MessageId>,
     slots: SendSlots,
     last_id: u64,
 }
 
-/// The published state. It is locked only while something is looked up.
+/// Published state. It is locked only during a lookup.
 pub(super) trait StateView {
-    /// Calls `read_state` with the state and returns its result.
+    /// Calls `look` with the state and returns its result.
     fn read_state<T>(&self, look: impl FnOnce(&State) -> T) -> T;
 }
 
 impl SendScheduler {
-    /// Chooses what is sent now. The state is locked for one message, or a part of a digest, at a time.
+    /// Selects the messages to send now. The state is locked for one message, or for a part of a
+    /// digest, at a time.
     pub(super) fn schedule(
         &mut self,
         view: &impl StateView,
@@ -252,7 +259,7 @@ impl SendScheduler {
         step
     }
 
-    /// Begins a message to a channel, if there is one that may be sent now.
+    /// Begins a message to a channel, if one may be sent now.
     fn begin_next(
         &mut self,
         view: &impl StateView,
@@ -267,7 +274,7 @@ impl SendScheduler {
                 ChannelClass::Machine | ChannelClass::Incident => {
                     row_selection::pick_for_machines(state, channel.id, rules, progress, now, step)
                 }
-                // These take several looks; the members of a group are sent messages of their own.
+                // People need several lookups; the members of a group get messages of their own.
                 ChannelClass::People | ChannelClass::Group => None,
             })
         });
@@ -299,7 +306,7 @@ impl SendScheduler {
     ) -> Option<&mut ChannelProgress> {
         let id = channel.id;
         if !state.channel(id).is_some_and(|current| Arc::ptr_eq(current, channel)) {
-            // It has changed since its rules were made.
+            // The channel has changed since its policy was computed.
             step.wake_no_later_than(now.uptime);
             return None;
         }
@@ -314,7 +321,7 @@ impl SendScheduler {
             progress.note_delay(DelayReason::QuietHours, now.wall);
             return None;
         }
-        // More would only wait for the others, and take places from those who need not.
+        // Further messages would only wait for these, and would occupy slots that others need.
         if !self.slots.has_slot(channel.project, &rules.destination) {
             return None;
         }
@@ -331,7 +338,8 @@ impl SendScheduler {
         Some(progress)
     }
 
-    /// What is to be reported of a message that was sent. Its rows stay untouched until it is [`settle`](Self::settled).
+    /// Returns the reports for a message that was sent. Its rows remain reserved until
+    /// [`settle`](Self::settle).
     pub(super) fn record_result(
         &mut self,
         id: MessageId,
@@ -346,13 +354,13 @@ impl SendScheduler {
         let MessageResult { mut outcome, mut reason, status, recipients } = done;
         let is_refused = outcome == MessageOutcome::Refused;
         if is_refused && !progress.record_refusal(job, rules) {
-            // Somebody may be mending the receiver.
+            // The receiver may be under repair.
             outcome = MessageOutcome::Retry { retry_after: None, may_have_arrived: false };
         }
         match outcome {
             MessageOutcome::Retry { retry_after: after, may_have_arrived: doubtful } => {
                 if !progress.record_failure(job, is_refused || status >= 500, after, now, random) {
-                    // The channel takes others.
+                    // The channel accepts other messages.
                     reason = "".into();
                 }
                 if !doubtful {
@@ -361,7 +369,7 @@ impl SendScheduler {
             }
             MessageOutcome::RetrySomeRecipients => {
                 let _ = progress.record_failure(job, true, None, now, random);
-                // The channel works: others go on meanwhile.
+                // The channel works: other messages are sent meanwhile.
                 progress.record_delivery(&Message { items: Vec::new(), ..job.clone() }, rules, now.uptime);
             }
             MessageOutcome::Delivered => progress.record_delivery(job, rules, now.uptime),
@@ -374,7 +382,7 @@ impl SendScheduler {
             MessageOutcome::Refused => SendResult::Failed(reason),
             MessageOutcome::ChannelUnusable => SendResult::ChannelRejected(reason),
             MessageOutcome::Retry { may_have_arrived: doubtful, .. } => SendResult::Retry { reason, may_have_arrived: doubtful },
-            // It says nothing about the channel, which has taken it.
+            // This is no error of the channel, which has accepted the message.
             MessageOutcome::RetrySomeRecipients => SendResult::Retry { reason: "".into(), may_have_arrived: true },
         };
         let first = job.items.first().map(|item| item.row.number);
@@ -399,7 +407,8 @@ impl SendScheduler {
         reports
     }
 
-    /// The rows of a message are as it was reported, or it was never begun: they may be chosen again.
+    /// Releases the rows of a message whose reports are stored, or that was never begun. They may
+    /// be selected again.
     pub(super) fn settle(&mut self, id: MessageId) {
         let Some(job) = self.in_flight.remove(&id) else { return };
         self.slots.release(job.channel.project, &job.destination);
@@ -413,7 +422,8 @@ impl SendScheduler {
         }
     }
 
-    /// Whether a notice, which no row of the outbox tells, may be sent to a channel now. It counts as a message then.
+    /// True if an alert about the server, which has no row in the outbox, may be sent to a channel
+    /// now. If so, counts it as a message.
     pub(super) fn admit_self_alert(&mut self, channel: &Arc<Channel>, rules: &DeliveryPolicy, now: CurrentTime) -> bool {
         let progress = self.progress(channel, rules, now);
         let may = rules.quiet_until.is_none_or(|until| until <= now.wall) && progress.may_send(rules, now.uptime).is_ok();
@@ -423,7 +433,8 @@ impl SendScheduler {
         may
     }
 
-    /// Whether a test, for which nothing else is waited, may be sent to a channel today. It counts as a message then.
+    /// True if the daily limit allows a test of a channel; no other limit applies. If so, counts it
+    /// as a message.
     pub(super) fn admit_channel_test(&mut self, channel: &Arc<Channel>, rules: &DeliveryPolicy, now: CurrentTime) -> bool {
         self.progress(channel, rules, now).count_toward_daily_limit(rules, now.uptime)
     }
@@ -432,12 +443,12 @@ impl SendScheduler {
         self.channels.entry(channel.id).or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime))
     }
 
-    /// To whom a message is sent.
+    /// Channel that a message is sent to.
     pub(super) fn channel_of(&self, id: MessageId) -> Option<Arc<Channel>> {
         self.in_flight.get(&id).map(|job| Arc::clone(&job.channel))
     }
 
-    /// Messages under way.
+    /// Number of messages in flight.
     #[cfg(test)]
     pub(super) fn in_flight_count(&self) -> usize {
         self.in_flight.len()

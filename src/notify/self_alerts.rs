@@ -1,6 +1,7 @@
-//! Trouble of our own: whoever wants it hears that a channel does not work, or that no pings are taken.
+//! Alerts about the service itself: a failing channel, for example, or a server that accepts no
+//! pings. Subscribed channels get them.
 //!
-//! Notices are kept in memory alone: most of them tell that nothing can be written.
+//! They exist in memory only: most of them report that the database cannot be written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,73 +21,77 @@ use crate::domain::ids::{ChannelId, ProjectId};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 
-/// How often it is looked whether there is trouble.
+/// Time between two searches for problems.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
-/// Seconds that a channel has failed until that is told.
+/// Time for which a channel must fail before it is reported, in seconds.
 const CHANNEL_FAILING_SECS: i64 = 3600;
-/// How long no pings have been taken until that is told.
+/// Time for which no pings are accepted before it is reported.
 const UNWRITABLE_TIME: Duration = Duration::from_secs(60);
-/// Notices that wait to be sent, channel by channel: see [limits](crate::docs::limits).
+/// Maximum number of waiting alerts, one for each problem and channel: see
+/// [limits](crate::docs::limits).
 const MAX_PENDING: usize = 1000;
-/// Notices that are sent at the same time: alerts need the places that requests go out by. See [limits](crate::docs::limits).
+/// Maximum number in flight: alerts about checks need the other slots for requests. See
+/// [limits](crate::docs::limits).
 const MAX_IN_FLIGHT: usize = 8;
-/// How often a notice is tried, and how far apart.
+/// Maximum number of attempts for an alert, and the time between them.
 const MAX_ATTEMPTS: u16 = 5;
 const RETRY_DELAY: Duration = Duration::from_secs(60);
-/// No try takes as long.
+/// Longer than any attempt takes.
 const MAX_ATTEMPT_TIME: Duration = Duration::from_secs(600);
 
-/// What there is to be told of. Each is told once, until it is over.
+/// Problem of the service. Each is reported once until it is resolved.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum ServiceProblem {
     ChannelFailing(ChannelId),
-    /// Some recipients of a channel are refused since then.
+    /// Some recipients of a channel have been refused since this time.
     Refused(ChannelId, Timestamp),
     ChannelDisabled(ChannelId),
-    /// Alerts of a project are given up, since too much of it waits.
+    /// Alerts of a project are given up, since too many of them wait.
     OutboxFull(ProjectId),
     DatabaseUnwritable,
-    /// No backup could be made.
+    /// The last backup failed.
     BackupFailed,
 }
 
-/// What has been told, and what is still to be.
+/// Reported problems and waiting alerts.
 #[derive(Default)]
 pub(super) struct SelfAlerts {
     reported: BTreeSet<ServiceProblem>,
     last_checked: Option<Duration>,
     unwritable_since: Option<Duration>,
-    /// Channels that fail or have recipients that are refused, with the moment at which the state says that this began: the uptime of that
-    /// moment in microseconds.
+    /// Channels that fail or have refused recipients, with the start of the problem according to
+    /// the state. The value is the uptime of that start in microseconds.
     lasting: BTreeMap<(ChannelId, Timestamp), i64>,
     pending: Vec<PendingSelfAlert>,
     in_flight: JoinSet<SelfAlertResult>,
 }
 
-/// A notice that a channel is still to be sent.
+/// Alert that waits to be sent to a channel.
 struct PendingSelfAlert {
-    /// The same at every try, so that its receiver can know repeats.
+    /// The same for every attempt, so that the receiver can detect duplicates.
     id: Rc<str>,
     problem: ServiceProblem,
     project: ProjectId,
     channel: ChannelId,
     facts: AlertFacts,
     attempts: u16,
-    /// An earlier try may have arrived.
+    /// An earlier attempt may have arrived.
     may_have_arrived: bool,
-    /// The next try comes at this uptime, unless it is known before what has come of the one under way.
+    /// Uptime of the next attempt, unless the one in flight ends before.
     next_attempt: Duration,
 }
 
-/// What has come of a try: the name of its notice, and if that was not taken, whether it may have arrived all the same.
+/// Result of an attempt: the id of the alert, and the error if it was not accepted: true if it may
+/// have arrived.
 type SelfAlertResult = (Rc<str>, Result<(), bool>);
 
 impl SelfAlerts {
-    /// Looks for trouble, and sends what may be sent by now: no faster than other messages to the channel, and not in its quiet hours.
+    /// Detects problems and sends the alerts that are due. The rate limit and the quiet hours of
+    /// the channel apply.
     pub(super) fn send(&mut self, sender: &Rc<MessageSender>, plan: &mut SendScheduler, now: CurrentTime) {
         self.detect_problems(sender, now);
         while let Some(tried) = self.in_flight.try_join_next() {
-            // The hook has logged the panic.
+            // The panic hook has logged it.
             let Ok((id, outcome)) = tried else { continue };
             let Some(place) = self.pending.iter().position(|waiting| waiting.id == id) else { continue };
             match (outcome, self.pending.get_mut(place)) {
@@ -116,7 +121,8 @@ impl SelfAlerts {
         }
     }
 
-    /// Notes what is to be told. What a start finds is no news, but for backups: whether they can be made shows after a start only.
+    /// Updates the reported problems. A problem that is present at start is not reported, except
+    /// for backups, whose failures show only after a start.
     fn detect_problems(&mut self, sender: &MessageSender, now: CurrentTime) {
         if self.last_checked.is_some_and(|looked| now.uptime < looked + CHECK_INTERVAL) {
             return;
@@ -133,7 +139,7 @@ impl SelfAlerts {
         let over: Vec<_> = self.reported.iter().filter(|trouble| !troubles.contains_key(trouble)).copied().collect();
         for trouble in over {
             self.reported.remove(&trouble);
-            // What nobody was told yet is over.
+            // The problem was resolved before it was reported.
             self.pending.retain(|waiting| waiting.problem != trouble);
             let words = match trouble {
                 ServiceProblem::DatabaseUnwritable => ("overdue takes pings again".into(), "What was sent meanwhile was refused.".into()),
@@ -147,7 +153,8 @@ impl SelfAlerts {
         }
     }
 
-    /// Notes which channels fail and which have recipients that are refused. The clock may be set while they do.
+    /// Records the channels that fail and those with refused recipients. The clock may be set
+    /// meanwhile.
     fn note_lasting(&mut self, sender: &MessageSender, now: CurrentTime) {
         let lasting: BTreeSet<_> = sender.handle.with_state(|state| {
             let channels = state.projects().flat_map(|project_state| project_state.channels.values());
@@ -164,13 +171,14 @@ impl SelfAlerts {
         }
     }
 
-    /// True if what began in a channel at that moment has lasted long enough to be told.
+    /// True if the problem of a channel that began at that time has lasted long enough to be
+    /// reported.
     fn is_lasting(&self, id: ChannelId, since: Timestamp, now: CurrentTime) -> bool {
         let began = self.lasting.get(&(id, since));
         began.is_some_and(|began| now.uptime_of(now.wall).saturating_sub(*began) >= CHANNEL_FAILING_SECS * MICROS_PER_SEC)
     }
 
-    /// All there is, with its title and what to do.
+    /// All current problems, with title and advice.
     fn current_problems(&self, sender: &MessageSender, now: CurrentTime) -> BTreeMap<ServiceProblem, (String, String)> {
         let mut troubles = BTreeMap::new();
         if self.unwritable_since.is_some_and(|since| now.uptime >= since + UNWRITABLE_TIME) {
@@ -215,7 +223,7 @@ impl SelfAlerts {
         })
     }
 
-    /// The troubles of a channel with some of its recipients.
+    /// Problems of a channel with some of its recipients.
     fn refused(&self, channel: &Channel, name: &str, now: CurrentTime) -> BTreeMap<ServiceProblem, (String, String)> {
         let mut troubles = BTreeMap::<_, (String, String)>::new();
         for RefusedRecipient { address, since, reason } in &channel.health.refused {
@@ -231,7 +239,7 @@ impl SelfAlerts {
         troubles
     }
 
-    /// Has those told who want to know.
+    /// Notifies subscribed channels.
     fn queue_self_alert(
         &mut self,
         sender: &MessageSender,
@@ -241,7 +249,7 @@ impl SelfAlerts {
         now: CurrentTime,
     ) {
         for (project, channel) in subscribed_channels(sender, trouble) {
-            // There is room for every other project.
+            // Every project can still queue alerts.
             let own = self.pending.iter().filter(|waiting| waiting.project == project).count();
             if own >= MAX_PENDING.saturating_sub(self.pending.len()) {
                 continue;
@@ -262,15 +270,15 @@ impl SelfAlerts {
     }
 }
 
-/// The channels that want to know of trouble: that of a channel concerns its project, and a channel that does not work would not hear of
-/// itself.
+/// Channels that subscribe to a problem. A problem of a channel concerns only its project, and a
+/// broken channel is not notified about itself.
 fn subscribed_channels(sender: &MessageSender, trouble: ServiceProblem) -> Vec<(ProjectId, ChannelId)> {
     sender.handle.with_state(|state| {
         let concerns = |channel: &Channel| match trouble {
             ServiceProblem::ChannelFailing(id) | ServiceProblem::ChannelDisabled(id) => {
                 channel.id != id && state.channel(id).is_some_and(|broken| broken.project == channel.project)
             }
-            // It works for the others.
+            // The channel works for its other recipients.
             ServiceProblem::Refused(id, _) => state.channel(id).is_some_and(|refusing| refusing.project == channel.project),
             ServiceProblem::OutboxFull(project) => channel.project == project,
             ServiceProblem::DatabaseUnwritable | ServiceProblem::BackupFailed => true,

@@ -1,4 +1,4 @@
-//! Sends one message: its words, its requests one after the other, and what their answers mean.
+//! Sends one message: composes its text, sends its requests in order, and interprets the responses.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -28,19 +28,19 @@ use crate::outbound::{
     RedirectPolicy, ReservedSlot, SendError, ShellCommand, Trust,
 };
 
-/// How long an HTTP request may take, and one to a receiver that is known to be slow, a mail or a command.
+/// Maximum time of an HTTP request; the second one is for slow receivers, mails and commands.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 const SLOW_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Requests for one message: joins, cancellations and plainer forms included.
+/// Maximum number of requests for one message, including joins, cancellations and plain fallbacks.
 const MAX_REQUESTS: usize = 12;
-/// Bytes of a file that holds a secret.
+/// Maximum length of a file with a secret, in bytes.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
-/// How long reading such a file may take.
+/// Maximum time to read such a file.
 const SECRET_READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long whoever asked for a test waits.
+/// Time that the requester of a test waits.
 const CHANNEL_TEST_TIMEOUT: Duration = Duration::from_secs(70);
 
-/// Sends messages. One for the whole notifier.
+/// Sends messages. The notifier has a single one.
 pub(super) struct MessageSender {
     pub(super) handle: Handle,
     pub(super) zone: Timezone,
@@ -50,30 +50,31 @@ pub(super) struct MessageSender {
     unsubscribe_links: Option<UnsubscribeLinks>,
     pub(super) outbound: Outbound,
     host: String,
-    /// Channels that are sent alerts again at the moment. Nothing else is sent to them meanwhile: it might be overtaken.
+    /// Channels in a round of resending. No other message is sent to them meanwhile, since it might
+    /// be overtaken.
     pub(super) resending: RefCell<BTreeSet<ChannelId>>,
 }
 
-/// What has come of the requests of a message.
+/// Result of the requests of a message.
 pub(super) struct MessageExchange {
     pub(super) judgement: Judgement,
-    /// The last of them had gone out, so it may have arrived.
+    /// True if the last request was sent, so the message may have arrived.
     pub(super) may_have_arrived: bool,
-    /// No answer came, or a mail server refused before it was given a recipient.
+    /// True if no response arrived, or if a mail server refused before it received a recipient.
     pub(super) is_unreachable: bool,
-    /// Of several recipients some have taken it.
+    /// True if some of several recipients have accepted it.
     pub(super) is_partly_delivered: bool,
-    /// The results for several recipients; `None`: there are none.
+    /// Results for several recipients. `None`: there are none.
     pub(super) recipients: Option<Arc<[Recipient]>>,
 }
 
 impl MessageExchange {
-    /// The result of a message that has certainly not arrived unless it was taken.
+    /// Result of a message that has certainly not arrived unless it was accepted.
     pub(super) fn from_judgement(judged: Judgement) -> Self {
         Self { judgement: judged, may_have_arrived: false, is_unreachable: false, is_partly_delivered: false, recipients: None }
     }
 
-    /// The result of a test that came to this.
+    /// Result of a test.
     fn sent_test(&self) -> SendResult {
         let error = &*self.judgement.error;
         if self.judgement.verdict != channel::Verdict::Delivered && !self.is_partly_delivered {
@@ -121,7 +122,7 @@ impl MessageSender {
         }
     }
 
-    /// Sends a message to the end.
+    /// Sends a message with all its requests.
     pub(super) async fn send(&self, job: &Message) -> MessageResult {
         let Some(first) = job.items.first().map(|item| &item.row) else {
             return MessageResult::new(MessageOutcome::Skipped, "there is nothing to tell", 0);
@@ -135,7 +136,8 @@ impl MessageSender {
         let alert = self.build_alert(&job.channel, facts, now);
         let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
         let previous = || self.handle.flip(first.flip).ok().flatten().map(|logged| mail_id(logged.previous.0));
-        // A digest that is made anew may tell more than before, and is another message then.
+        // A digest that is composed again may have more items than before, and then is another
+        // message.
         let id = match job.items.last().filter(|_| job.items.len() > 1) {
             Some(last) => format!("{instance}-{}-{}-{}", first.number.0, last.row.number.0, job.items.len()),
             None => format!("{instance}-{}", first.number.0),
@@ -167,7 +169,7 @@ impl MessageSender {
             channel::Verdict::ChannelUnusable => MessageOutcome::ChannelUnusable,
             channel::Verdict::RetryLater { .. } if is_taken_by_some => MessageOutcome::RetrySomeRecipients,
             channel::Verdict::RetryLater { after } => MessageOutcome::Retry { retry_after: after, may_have_arrived: doubtful },
-            // Steps that lead on were followed until there were too many.
+            // Continuing steps were followed until [`MAX_REQUESTS`] was reached.
             channel::Verdict::Continue(_) | channel::Verdict::ChangeSetting { .. } => {
                 MessageOutcome::Retry { retry_after: None, may_have_arrived: doubtful }
             }
@@ -178,9 +180,9 @@ impl MessageSender {
         MessageResult { recipients, ..MessageResult::new(outcome, &error, status) }
     }
 
-    /// Sends a test, tells whoever asked, and logs it.
+    /// Sends a test, replies to the requester, and logs it.
     pub(super) async fn run_channel_test(&self, trial: ChannelTest) {
-        // Its turn ends with this.
+        // The permit ends with this function.
         let ChannelTest { channel: id, is_up_message: up, reply, permit: _turn } = trial;
         let Some(channel) = self.handle.with_state(|state| state.channel(id).cloned()) else { return };
         let (now, began) = (self.handle.now(), self.handle.clock().uptime());
@@ -204,19 +206,20 @@ impl MessageSender {
             SendResult::PartlyDelivered(reason) => (None, Some(reason.to_string())),
             _ => (None, None),
         };
-        // First the log, which enables the channel again. A test that is not logged was made all the same, and whoever asked may be gone.
+        // First the log, which enables the channel again. A test that is not logged was still sent,
+        // and the requester may be gone.
         let log = DeliveryReport { recipients: exchange.recipients, ..DeliveryReport::of_test(id, sent, status) };
         let _ = self.handle.call(Command::RecordChannelTest(log)).await;
         let _ = reply.send(ChannelTestResult { duration: took, status, error: failed, missed });
     }
 
-    /// What is told, in words.
+    /// Composes the text of an alert.
     pub(super) fn build_alert(&self, channel: &Channel, facts: AlertFacts, now: Timestamp) -> Alert {
         let zone = channel.settings.common().tz.as_ref().unwrap_or(&self.zone);
         alert_text::compose_alert(facts, RenderContext { now, zone, page_base_url: self.pages_url.as_deref(), host: &self.host })
     }
 
-    /// Sends a notice to a channel: whether it was taken, or else whether it may have arrived all the same.
+    /// Sends an alert about the service to a channel. The error is true if it may have arrived.
     pub(super) async fn send_self_alert(&self, channel: &Arc<Channel>, facts: AlertFacts, mut attempt: SendAttempt) -> Result<(), bool> {
         let alert = self.build_alert(channel, facts, attempt.at);
         let MessageExchange { judgement: judged, may_have_arrived: doubtful, .. } =
@@ -224,7 +227,7 @@ impl MessageSender {
         if judged.verdict == channel::Verdict::Delivered { Ok(()) } else { Err(doubtful) }
     }
 
-    /// The name of a notice, by which its receiver knows repeats.
+    /// Id of an alert about the service, by which its receiver detects duplicates.
     pub(super) fn new_self_alert_id(&self) -> String {
         format!("{}-notice-{}", self.instance(), self.handle.random().url_safe::<8>())
     }
@@ -238,13 +241,13 @@ impl MessageSender {
         self.handle.with_state(|state| state.instance_id.iter().flatten().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The unsubscribe link of a channel for one recipient.
+    /// Unsubscribe link of a channel for one recipient.
     pub(super) fn unsubscribe_link(&self, channel: &Channel, recipient: &str) -> Option<String> {
         self.unsubscribe_links.as_ref().and_then(|link| link(channel, recipient))
     }
 
-    /// Sends a message that tells these rows: to a mail channel as one mail for each recipient.
-    /// `without`: recipients that are left out.
+    /// Sends a message with these rows; for a mail channel one mail to each recipient. `without`:
+    /// recipients to leave out.
     async fn send_to_channel(
         &self,
         channel: &Arc<Channel>,
@@ -266,7 +269,7 @@ impl MessageSender {
         self.run_requests(channel, settings, alert, attempt).await
     }
 
-    /// Carries out the requests of a message in their order, up to the first that is not taken.
+    /// Sends the requests of a message in order, up to the first that is not accepted.
     pub(super) async fn run_requests(
         &self,
         channel: &Arc<Channel>,
@@ -306,7 +309,7 @@ impl MessageSender {
         if steps.is_empty() { last } else { MessageExchange::retry("it answered with ever more to do".into(), true) }
     }
 
-    /// Keeps a setting that a receiver has changed.
+    /// Stores a setting that a receiver has changed.
     async fn store_setting(&self, channel: &Arc<Channel>, key: &'static str, value: &str) {
         let command = Command::AdoptSetting { sent_to: Arc::clone(channel), key, value: value.into() };
         if !matches!(self.handle.call(command).await, Ok(Ok(_))) {
@@ -314,8 +317,8 @@ impl MessageSender {
         }
     }
 
-    /// The answer, or why there is none; and whether it may have arrived although nobody said so.
-    /// `state`: where an HTTP request is sent, if that was waited for.
+    /// Returns the response or the reason why there is none, and true if the request may have
+    /// arrived without a response. `place`: permit for an HTTP request, if the caller has one.
     pub(super) async fn run_request(&self, step: &SendStep, channel: &Channel, place: Option<ReservedSlot>) -> (TransportReply, bool) {
         let outbound = self.outbound.for_project(channel.project);
         let trust = if channel.set_by_operator { Trust::Operator } else { Trust::Api };
@@ -395,20 +398,20 @@ impl MessageSender {
                     Err(error) => answer_of_error(&error),
                 }
             }
-            // The step itself says why: nothing is sent.
+            // The step contains the reason; nothing is sent.
             SendStep::Unsendable(reason) => (TransportReply::NoReply(reason.clone()), false),
         }
     }
 }
 
-/// The first and only attempt to send something of this id.
+/// First and only attempt to send the message with this id.
 pub(super) fn first_attempt(id: String, at: Timestamp) -> SendAttempt {
     let (number, failing_since, doubtful, plain) = (1, None, false, false);
     let mail_id = id.clone();
     SendAttempt { id, number, at, failing_since, may_be_duplicate: doubtful, plain, mail_id, mail_in_reply_to: None, unsubscribe_url: None }
 }
 
-/// What is said of a message that its channel has no words for.
+/// Error of a message that its channel does not send.
 const NOTHING_TO_SAY: &str = "this channel says nothing about it";
 
 fn nothing_to_say() -> Judgement {
@@ -423,8 +426,8 @@ fn answer_of_error(error: &SendError) -> (TransportReply, bool) {
     (TransportReply::NoReply(error.to_string()), error.may_have_arrived)
 }
 
-/// The settings with the secrets that lie in files, which are read each time: they may be replaced. A file on a disk that hangs holds up
-/// nobody else.
+/// Settings with the secrets from files. The files are read each time, since they may be replaced.
+/// A file on a disk that hangs blocks only this message.
 pub(super) async fn load_secrets(settings: &ChannelSettings) -> Result<ChannelSettings, String> {
     let mut whole = settings.clone();
     for (key, path) in settings.secret_files() {

@@ -1,43 +1,47 @@
-//! Which addresses may be connected to: judged by the address itself, and by who made the channel that asks.
+//! Rules for the addresses that may be connected to. They depend on the address and on the creator
+//! of the channel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// Who decided where a request goes.
+/// Authority that chose the destination of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Trust {
-    /// Whoever runs the server, at the command line. May reach everything that can be reached at all.
+    /// Operator of the server, at the command line. May reach every address that belongs to a
+    /// single host.
     Operator,
-    /// Whoever holds a key of the HTTP API. May not reach what only the server's own machine can.
+    /// Holder of a key of the HTTP API. May not reach addresses that only the server's own machine
+    /// can reach.
     Api,
 }
 
-/// What channels made through the HTTP API reach by themselves.
+/// Addresses that channels created through the HTTP API reach by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum NetworkReach {
     /// Public addresses and private networks.
     #[default]
     Private,
-    /// Public addresses alone.
+    /// Public addresses only.
     Public,
 }
 
-/// The rules for addresses. [Limits](crate::docs::limits) tells them.
+/// Rules for addresses. [Limits](crate::docs::limits) explains them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AddressGuard {
-    /// What the API's channels reach by themselves.
+    /// Addresses that channels of the API reach by default.
     pub reach: NetworkReach,
-    /// Networks that they reach besides. Of two networks that hold an address the smaller one counts.
+    /// Networks that they reach in addition. If several networks contain an address, the smallest
+    /// one decides.
     pub allow: Vec<IpNet>,
-    /// Networks that they do not reach. Counts where `allow` names the same network.
+    /// Networks that they do not reach. Takes precedence if `allow` names the same network.
     pub deny: Vec<IpNet>,
 }
 
-/// What an address is, as far as it matters here.
+/// Class of an address, as far as the rules need it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AddressScope {
-    /// Belongs to no single machine.
+    /// Belongs to no single host.
     NoSingleHost,
     Loopback,
     LinkLocal,
@@ -45,7 +49,7 @@ enum AddressScope {
     Public,
 }
 
-/// An address was refused: the words after "ADDRESS is".
+/// An address was refused. Contains the words after "ADDRESS is".
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AddressRefusal(String);
 
@@ -56,13 +60,14 @@ impl AddressRefusal {
 }
 
 impl AddressGuard {
-    /// True if channels made through the API reach this address only where `--outbound-allow` names it: one of this machine or its link.
+    /// True if channels created through the API reach this address only if `--outbound-allow` names
+    /// it: an address of this machine or its link.
     pub fn needs_allowance(address: IpAddr) -> bool {
         let guard = Self::default();
         guard.check(address, Trust::Operator).is_ok() && guard.check(address, Trust::Api).is_err()
     }
 
-    /// Whether this address may be connected to.
+    /// Checks if this address may be connected to.
     pub(super) fn check(&self, address: IpAddr, trust: Trust) -> Result<(), AddressRefusal> {
         let within = embedded_address(address);
         let scope = scope_of(within);
@@ -91,13 +96,15 @@ impl AddressGuard {
     }
 }
 
-/// The address that a packet to this one ends at, as far as the address tells: IPv6 has forms that carry one of IPv4.
+/// Address where a packet to this one ends, as far as the address itself shows: some IPv6 forms
+/// embed an IPv4 address.
 fn embedded_address(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let [a, b, c, d, e, f, g, h] = v6.segments();
     let v4 = |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
     match (a, b, c, d, e, f) {
-        // IPv4-mapped (RFC 4291), and IPv4-compatible, which it replaced. `::` and `::1` are themselves.
+        // IPv4-mapped (RFC 4291), and IPv4-compatible, which it replaced. `::` and `::1` stay as
+        // they are.
         (0, 0, 0, 0, 0, 0xffff) => v4(g, h),
         (0, 0, 0, 0, 0, 0) if (g, h) > (0, 1) => v4(g, h),
         // IPv4-translated (RFC 2765).
@@ -123,9 +130,9 @@ fn scope_v4(address: Ipv4Addr) -> AddressScope {
     match address.octets() {
         [0, ..] | [224..=239, ..] | [255, 255, 255, 255] => AddressScope::NoSingleHost,
         [127, ..] => AddressScope::Loopback,
-        // Of these the last two are where clouds answer with the machine's own credentials.
+        // At the last two, clouds serve the machine's own credentials.
         [169, 254, ..] | [192, 0, 0, _] | [100, 100, 100, 200] => AddressScope::LinkLocal,
-        // The last two are reserved; where they are in use, it is within a network of one's own.
+        // The last two are reserved; in practice they are used only within private networks.
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] | [198, 18..=19, ..] | [240..=255, ..] => {
             AddressScope::Private
         }
@@ -137,7 +144,7 @@ fn scope_v6(address: Ipv6Addr) -> AddressScope {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0] | [0xff00..=0xffff, ..] => AddressScope::NoSingleHost,
         [0, 0, 0, 0, 0, 0, 0, 1] => AddressScope::Loopback,
-        // The last is where a cloud answers with the machine's own credentials.
+        // At the last one, a cloud serves the machine's own credentials.
         [0xfe80..=0xfebf, ..] | [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] => AddressScope::LinkLocal,
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => AddressScope::Private,
         _ => AddressScope::Public,
@@ -160,7 +167,8 @@ mod tests {
     #[test]
     fn who_reaches_what() {
         let (private, public) = (guard(NetworkReach::Private, &[], &[]), guard(NetworkReach::Public, &[], &[]));
-        // Address, by the operator, through the API, through the API with `--outbound public`.
+        // Address; allowed for the operator, through the API, through the API with `--outbound
+        // public`.
         let table = [
             ("93.184.216.34", true, true, true),
             ("2606:2800:220:1::1", true, true, true),
@@ -193,7 +201,7 @@ mod tests {
             ("224.0.0.251", false, false, false),
             ("ff02::fb", false, false, false),
             ("255.255.255.255", false, false, false),
-            // By the address inside.
+            // By the embedded address.
             ("::ffff:127.0.0.1", true, false, false),
             ("::ffff:10.0.0.1", true, true, false),
             ("::ffff:8.8.8.8", true, true, true),

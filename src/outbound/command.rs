@@ -1,4 +1,5 @@
-//! Commands: run by the shell with an environment of their own, and ended with all that they started if they take too long.
+//! Commands. The shell runs them with an environment of their own. A command that takes too long is
+//! killed with all processes of its group.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,54 +18,56 @@ use tokio::time::timeout;
 use super::error::{SendError, SendStage};
 use crate::passwd::{self, Entry};
 
-/// Commands that run at once.
+/// Maximum number of concurrent commands.
 const MAX_COMMANDS: usize = 4;
-/// Bytes of standard error that are kept.
+/// Maximum number of bytes of standard error that are kept.
 const MAX_STDERR_BYTES: usize = 200;
-/// How long standard error is read after the command has ended: something it started may hold it open for ever.
+/// Time to read standard error after the command has exited: a process that it started may keep it
+/// open forever.
 const STDERR_GRACE_TIME: Duration = Duration::from_millis(200);
-/// What is inherited of the environment, apart from the home directory.
+/// Inherited environment variables, apart from the home directory.
 const INHERITED_VARIABLES: [&str; 2] = ["PATH", "LANG"];
-/// The shell that commands are for.
+/// Shell that runs commands.
 const SHELL: &str = "/bin/sh";
-/// The name under which this program starts the program in its arguments in a session of its own, without a terminal and without open files
-/// but the three of the standard.
+/// Name under which this program starts the program in its arguments: in a session of its own,
+/// without a terminal, with only the three standard files open.
 pub const SESSION_LAUNCHER: &str = "overdue-session";
 
-/// A command for the shell. It has no `Debug`: any part of it may be a secret.
+/// Shell command. It has no `Debug`: any part of it may be a secret.
 #[derive(Clone)]
 pub struct ShellCommand {
-    /// What `sh -c` is given.
+    /// Argument of `sh -c`.
     pub command: String,
-    /// Variables beside `PATH`, `HOME` and `LANG`.
+    /// Variables in addition to `PATH`, `HOME` and `LANG`.
     pub environment: Vec<(String, String)>,
-    /// What it can read from standard input.
+    /// Data on its standard input.
     pub input: Vec<u8>,
-    /// How long it may take. After that it is killed, with all processes of its group.
+    /// Maximum run time. After that it is killed, with all processes of its group.
     pub timeout: Duration,
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShellCommandResult {
-    /// Its end.
+    /// Exit of the command.
     pub exit: ProcessExit,
-    /// The first 200 bytes of its standard error.
+    /// First 200 bytes of its standard error.
     pub stderr: String,
 }
 
-/// How a process ended.
+/// Exit of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessExit {
-    /// By itself, with this exit status. The shell's own are 126 for what cannot be executed and 127 for what is not there.
+    /// Exited with this status. The shell itself uses 126 for a program that cannot be executed and
+    /// 127 for one that does not exist.
     Exited(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Killed(i32),
-    /// It took too long and was killed.
+    /// Took too long and was killed.
     TimedOut,
 }
 
-/// Runs commands, a few at once.
+/// Runs commands, up to [`MAX_COMMANDS`] at the same time.
 pub(super) struct Commands {
     /// This program: see [`SESSION_LAUNCHER`].
     launcher: PathBuf,
@@ -76,7 +79,7 @@ impl Commands {
         Self { launcher, at_once: Semaphore::new(MAX_COMMANDS) }
     }
 
-    /// Runs a command to its end.
+    /// Runs a command until it exits.
     pub(super) async fn run(&self, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
         run(&self.launcher, &self.at_once, command).await
     }
@@ -84,7 +87,7 @@ impl Commands {
 
 async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Result<ShellCommandResult, SendError> {
     let told = |why: String| SendError::new(SendStage::Setup, why);
-    // The shell takes the real ids, which are those of root where root acts as another user.
+    // The shell uses the real ids, which are the ids of root if root acts as another user.
     if getuid() != geteuid() || getgid() != getegid() {
         return Err(told("this runs as one user with the rights of another, which the command could take: run it as that user".into()));
     }
@@ -115,11 +118,12 @@ async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Res
     let mut stdin = child.stdin.take();
     let feed = async {
         if let Some(mut stdin) = stdin.take() {
-            // A command need not read it.
+            // A command need not read its input.
             let _ = stdin.write_all(&command.input).await;
         }
     };
-    // Once it has ended, nobody reads what it left unread, even if something that it started holds its input open.
+    // After it has exited, nothing reads the rest of the input, even if a process that it started
+    // holds the input open.
     let waited = timeout(command.timeout, async {
         tokio::pin!(feed);
         tokio::select! {
@@ -130,14 +134,14 @@ async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Res
     });
     let how = match waited.await {
         Ok(Ok(status)) => {
-            // Its number may belong to another process from now on.
+            // From now on its number may belong to another process.
             group.0 = None;
             status.code().map_or_else(|| ProcessExit::Killed(status.signal().unwrap_or_default()), ProcessExit::Exited)
         }
         Ok(Err(error)) => return Err(SendError::new(SendStage::Exchange, format!("the shell cannot be waited for: {}", error.kind()))),
         Err(_) => {
             drop(group);
-            // It was killed: this takes a moment, and leaves no zombie.
+            // It was killed. Waiting takes a moment and leaves no zombie.
             let _ = timeout(STDERR_GRACE_TIME, child.wait()).await;
             ProcessExit::TimedOut
         }
@@ -150,8 +154,8 @@ async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Res
     Ok(ShellCommandResult { exit: how, stderr: words.to_text() })
 }
 
-/// Returns the home directory of the user whom a command runs as. That of another user in the list, such as root who has become this one, is
-/// replaced.
+/// Returns the home directory of the user that a command runs as. The home of another user in the
+/// list is replaced: root, for example, may have become this user.
 fn home(inherited: Option<OsString>, uid: u32, users: &[Entry]) -> Option<OsString> {
     let is_foreign = |home: &OsString| {
         let mut owners = users.iter().filter(|user| *user.home == **home).peekable();
@@ -161,19 +165,20 @@ fn home(inherited: Option<OsString>, uid: u32, users: &[Entry]) -> Option<OsStri
     inherited.filter(|home| !is_foreign(home)).or_else(own)
 }
 
-/// Whether this can be a variable at all. The rest would fail the whole command.
+/// True if this is a valid variable. An invalid one would make the whole command fail.
 fn is_valid_variable(name: &OsString, value: &OsString) -> bool {
     let has = |text: &OsString, byte: u8| text.as_encoded_bytes().contains(&byte);
     !name.is_empty() && !has(name, b'=') && !has(name, 0) && !has(value, 0)
 }
 
-/// The process group of a command that still runs. It is killed when this is dropped.
+/// Process group of a running command. Dropping it kills the group.
 struct ProcessGroup(Option<Pid>);
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
-            // It has not been waited for, so the number is still its own. For a moment at its start it leads no group yet.
+            // It has not been waited for, so the number is still its own. Right after its start it
+            // leads no group yet.
             if kill_process_group(leader, Signal::KILL).is_err() {
                 let _ = kill_process(leader, Signal::KILL);
             }
@@ -181,12 +186,12 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// The beginning of what a command says.
+/// Beginning of the standard error of a command.
 #[derive(Clone, Default)]
 struct StderrPrefix(Arc<Mutex<Vec<u8>>>);
 
 impl StderrPrefix {
-    /// Listens to the end, so that the command never waits for a reader.
+    /// Reads to the end, so that the command never blocks on a full pipe.
     async fn collect(self, mut stderr: ChildStderr) {
         let mut buffer = [0; 1024];
         while let Ok(length @ 1..) = stderr.read(&mut buffer).await {

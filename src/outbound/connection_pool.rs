@@ -1,4 +1,4 @@
-//! Connections for HTTP requests, kept for a while after an answer.
+//! HTTP connections, kept for a while after a response.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,14 +16,15 @@ use super::tls::CertificatePin;
 use super::url::HostPort;
 use crate::clock::Clock;
 
-/// Connections that are kept for one place.
+/// Maximum number of idle connections to one host and port.
 const MAX_IDLE_PER_HOST: usize = 4;
-/// How long they are kept.
+/// Maximum idle time of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Bytes of an answer's head.
+/// Maximum length of the head of a response, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// What two requests have in common that may use one connection. What was reached with more trust or on other grounds is not shared.
+/// Properties that requests must share to use the same connection. A connection with more trust or
+/// another pin is not shared.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct PoolKey {
     pub(super) is_https: bool,
@@ -32,7 +33,7 @@ pub(super) struct PoolKey {
     pub(super) pin: Option<CertificatePin>,
 }
 
-/// A connection on which requests can be sent, one after the other.
+/// Connection that sends one request after the other.
 pub(super) struct PooledConnection {
     pub(super) requests: SendRequest<TrackedBody>,
     pub(super) forward_proxy: Option<ForwardProxy>,
@@ -44,7 +45,8 @@ impl PooledConnection {
         let begun = Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(TokioIo::new(dialled.stream)).await;
         let (requests, connection) =
             begun.map_err(|_| SendError::new(SendStage::Exchange, format!("the connection to {} broke", key.host_port.host)))?;
-        // It ends when the sender is dropped. Whoever waits for an answer is told what went wrong.
+        // The connection ends when the sender is dropped. Errors reach the caller that waits for a
+        // response.
         tokio::spawn(async {
             let _ = connection.await;
         });
@@ -60,7 +62,7 @@ pub(super) struct ConnectionPool {
 #[derive(Default)]
 struct IdleConnections {
     by_key: HashMap<PoolKey, Vec<(PooledConnection, Duration)>>,
-    /// A task waits to drop what has been kept for too long.
+    /// A task waits to drop connections that are idle for too long.
     has_sweeper: bool,
 }
 
@@ -69,7 +71,7 @@ impl ConnectionPool {
         Self { clock, idle: Arc::default() }
     }
 
-    /// A connection that is there already, if it still stands.
+    /// Returns an idle connection that is still open, if there is one.
     pub(super) async fn take(&self, key: &PoolKey) -> Option<PooledConnection> {
         loop {
             let (mut sender, since) = {
@@ -88,7 +90,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Keeps a connection whose last answer has been read whole.
+    /// Keeps a connection after its last response has been read to the end.
     pub(super) fn put(&self, sender: PooledConnection) {
         if sender.requests.is_closed() {
             return;
@@ -105,7 +107,7 @@ impl ConnectionPool {
     }
 }
 
-/// Drops what has been kept for too long, until nothing is kept.
+/// Drops connections that are idle for too long, until none is left.
 async fn sweep(kept: Weak<Mutex<IdleConnections>>, clock: Clock) {
     loop {
         sleep(IDLE_TIMEOUT).await;

@@ -1,5 +1,6 @@
-//! The only place that opens connections outward: a name becomes addresses, the guard takes those away that may not be reached, and the
-//! connection is made to exactly one of the rest. No name is looked up a second time in between, so no answer can change.
+//! Opens all outgoing connections: resolves the name, removes addresses that the guard refuses, and
+//! connects to one of the rest. The name is not resolved a second time in between, so its addresses
+//! cannot change.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,27 +24,27 @@ use super::resolver::Resolver;
 use super::tls::{self, CertificatePin, TrustedRoots};
 use super::url::{Host, HostPort, Url};
 
-/// How long a connection may take, after the name, with all addresses.
+/// Maximum time to connect after name resolution, over all addresses.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long agreeing on TLS may take, and asking a proxy.
+/// Maximum time of a TLS handshake, and of a handshake with a proxy.
 pub(super) const TLS_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an address has before the next one is tried beside it (RFC 8305).
+/// Delay until the next address is tried in parallel (RFC 8305).
 const NEXT_ADDRESS_DELAY: Duration = Duration::from_millis(250);
 
-/// A connection, whatever lies below.
+/// Byte stream over any transport.
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
-/// A connection over which an HTTP request can be sent.
+/// Connection for HTTP requests.
 pub(super) struct DialedConnection {
     pub(super) stream: Box<dyn ByteStream>,
-    /// It leads to a proxy that wants to be told the whole URL.
+    /// Proxy at the other end, if it expects the whole URL as target.
     pub(super) forward_proxy: Option<ForwardProxy>,
 }
 
-/// A proxy that passes plain requests on.
+/// Proxy that forwards plain requests.
 pub(super) struct ForwardProxy {
-    /// What it wants to see in `Proxy-Authorization`.
+    /// Value of `Proxy-Authorization` for the proxy.
     pub(super) authorization: Option<HeaderValue>,
 }
 
@@ -52,12 +53,12 @@ pub(super) struct Dialer {
     pub(super) guard: AddressGuard,
     pub(super) proxies: ProxyMatcher,
     pub(super) roots: TrustedRoots,
-    /// True if it sends for channels, which have `tls-pin`.
+    /// True if requests are sent for channels, which have `tls-pin`.
     pub(super) with_pins: bool,
 }
 
 impl Dialer {
-    /// A connection for requests to the origin of this URL.
+    /// Opens a connection for requests to the origin of this URL.
     pub(super) async fn open(&self, url: &Url, trust: Trust, pin: Option<CertificatePin>) -> Result<DialedConnection, SendError> {
         let mut tried = false;
         loop {
@@ -85,8 +86,9 @@ impl Dialer {
         }
     }
 
-    /// Refuses a host that may not be reached, as far as that is known here: a proxy looks up names itself. What it would take for its own
-    /// machine is refused as this machine is, since it may be this one.
+    /// Refuses a forbidden host, as far as this program can tell: a proxy resolves names itself.
+    /// Hosts that the proxy would take for its own machine are refused like this machine, since
+    /// both may be the same.
     async fn check_proxied_host(&self, host: &Host, trust: Trust) -> Result<(), SendError> {
         if host.ends_in_number() && trust == Trust::Api {
             let why = format!("{host} is a number that a proxy may take for any address: write it as four numbers with dots between them");
@@ -98,7 +100,7 @@ impl Dialer {
         Ok(())
     }
 
-    /// A connection to a place, by way of no proxy.
+    /// Opens a connection to a host and port without a proxy.
     pub(super) async fn connect_directly(&self, place: &HostPort, trust: Trust) -> Result<TcpStream, SendError> {
         let addresses = self.resolver.addresses(&place.host).await?;
         let addresses = self.allowed_addresses(&place.host, addresses, trust)?;
@@ -109,7 +111,7 @@ impl Dialer {
             .map_err(|error| told(network_error_text(&error)))
     }
 
-    /// Those of the addresses that may be reached.
+    /// Returns the addresses that the guard allows.
     fn allowed_addresses(&self, host: &Host, addresses: Vec<IpAddr>, trust: Trust) -> Result<Vec<IpAddr>, SendError> {
         let mut refused = None;
         let mut permitted = Vec::new();
@@ -128,7 +130,7 @@ impl Dialer {
         }
     }
 
-    /// Agrees on TLS with a host, and on one of these protocols if there are any.
+    /// Performs the TLS handshake with a host. Negotiates one of these protocols, if there are any.
     pub(super) async fn negotiate_tls(
         &self,
         stream: TcpStream,
@@ -147,7 +149,7 @@ impl Dialer {
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         match timeout(TLS_TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
             Ok(Ok(stream)) => Ok(stream),
-            // Roots that were added since they were read may know the issuer.
+            // Roots that were added since the last read may include the issuer.
             Ok(Err(error)) => Err(TlsFailure {
                 error: tls::handshake_error(host, &error, self.with_pins),
                 is_worth_retrying: tls::is_unknown_issuer(&error) && self.roots.reload(),
@@ -157,14 +159,14 @@ impl Dialer {
     }
 }
 
-/// TLS was not agreed on.
+/// Failed TLS handshake.
 pub(super) struct TlsFailure {
     pub(super) error: SendError,
-    /// Other roots have been read meanwhile, with which it may succeed.
+    /// The roots have been read again since, so another attempt may succeed.
     pub(super) is_worth_retrying: bool,
 }
 
-/// IPv6 and IPv4 by turns, IPv6 first.
+/// Alternates IPv6 and IPv4, IPv6 first.
 fn interleave_families(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let (v6, v4): (Vec<_>, Vec<_>) = addresses.into_iter().partition(IpAddr::is_ipv6);
     let mut v4 = v4.into_iter();
@@ -173,7 +175,8 @@ fn interleave_families(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     turns
 }
 
-/// Connects to whichever answers first. The next one is tried when the last one failed, or has not answered for a moment.
+/// Connects to the first address that answers. The next one is tried when the last one has failed
+/// or has not answered for [`NEXT_ADDRESS_DELAY`].
 async fn connect_to_first(addresses: Vec<IpAddr>, port: u16) -> io::Result<TcpStream> {
     let mut waiting = addresses.into_iter();
     let mut attempts = JoinSet::new();
@@ -203,7 +206,7 @@ async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// What an error of the network is called.
+/// Text for a network error.
 pub(super) fn network_error_text(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "nothing listens there".into(),

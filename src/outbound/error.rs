@@ -1,38 +1,40 @@
-//! Why something could not be sent, in words that can be shown: the kind of trouble and the host, nothing that may be a secret.
+//! Errors of sending. Their text is safe to show: it names the kind of error and the host, and no
+//! secret.
 
 use std::fmt;
 
-/// What was under way.
+/// Step at which sending failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendStage {
-    /// What is to be sent makes no sense as it is: a URL, a header, an address. Nothing has been tried.
+    /// The request itself is invalid: a URL, a header, an address. Nothing was attempted.
     Request,
-    /// The server is not set up for it: no mail server, no commands. Nothing has been tried.
+    /// The server is not configured for it: no mail server, no commands. Nothing was attempted.
     Setup,
-    /// The name was asked for.
+    /// Name resolution.
     Resolve,
     /// The guard refused every address.
     Refused,
-    /// The connection was made.
+    /// Connecting.
     Connect,
-    /// The proxy was asked for a connection.
+    /// Handshake with the proxy.
     Proxy,
-    /// TLS was agreed on.
+    /// TLS handshake.
     Tls,
-    /// The request, or what stands for it, was exchanged for an answer.
+    /// Exchange of request and response.
     Exchange,
-    /// No answer came in time.
+    /// No response arrived in time.
     Timeout,
 }
 
-/// Why something could not be sent. Shown, it is a sentence without a full stop.
+/// Error of sending. Displays as a sentence without a full stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendError {
-    /// What was under way.
+    /// Step that failed.
     pub stage: SendStage,
-    /// It had gone out whole: the other side may have taken it, although it did not say so.
+    /// True if the whole request was sent: the other side may have accepted it without a
+    /// confirmation.
     pub may_have_arrived: bool,
-    /// No later try helps until somebody has changed something.
+    /// True if no later attempt can succeed without a change of configuration.
     pub is_permanent: bool,
     text: String,
 }

@@ -1,5 +1,5 @@
-//! HTTP requests: sent over connections that are kept for a while, redirects followed as far as the request allows, answers read up to
-//! a limit.
+//! HTTP client: reuses connections, follows redirects as far as the request allows, and reads
+//! responses up to a limit.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -24,61 +24,62 @@ use super::tls::CertificatePin;
 use super::url::Url;
 use super::{Outbound, OutboundInner};
 
-/// Bytes of an answer's body that are read, unless more are asked for.
+/// Default limit for the body of a response, in bytes.
 pub(super) const MAX_BODY_BYTES: usize = 64 * 1024;
-/// Redirects that are followed.
+/// Maximum number of redirects to follow.
 const MAX_REDIRECTS: usize = 3;
-/// How long a request waits until it is its turn.
+/// Maximum time that a request waits for a permit.
 pub(super) const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Headers that another origin may see: they say what a request is, never who sends it.
+/// Headers that another origin may see. They describe the request, never its sender.
 const CROSS_ORIGIN_HEADERS: [&str; 7] =
     ["content-type", "user-agent", "idempotency-key", "webhook-id", "webhook-timestamp", "overdue-attempt", "overdue-possible-duplicate"];
 
-/// What an HTTP request asks for and with what. It has no `Debug`: any part of it may be a secret.
+/// HTTP request. It has no `Debug`: any part of it may be a secret.
 #[derive(Clone)]
 pub struct HttpRequest {
     /// `GET`, `POST` and so on.
     pub method: String,
-    /// An `http` or `is_https` URL. A user and password in it become an `Authorization` header.
+    /// `http` or `https` URL. A user and password in it become an `Authorization` header.
     pub url: String,
-    /// Names and values. Characters up to U+00FF are sent as Latin-1, others cannot be.
+    /// Names and values. Characters up to U+00FF are sent as Latin-1; others are invalid.
     pub headers: Vec<(String, String)>,
-    /// The body; empty: none.
+    /// Body; empty: none.
     pub body: Bytes,
-    /// Whether redirects are followed.
+    /// Redirects to follow.
     pub redirects: RedirectPolicy,
-    /// The certificate that is trusted, in place of the roots.
+    /// Certificate that is trusted in place of the roots.
     pub pin: Option<CertificatePin>,
-    /// How long all of it may take, redirects included, from when it is its turn.
+    /// Maximum time including redirects, from when the request has a permit.
     pub timeout: Duration,
 }
 
-/// Whether redirects are followed.
+/// Redirects to follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RedirectPolicy {
-    /// To a host of the user's own: up to three, none from https to http. 303 becomes GET, others keep method and body. Another origin
-    /// is not told what may be a secret: it gets no header but a few that say what kind of request this is. It is reached only where
-    /// channels made through the API may reach, whoever made this one.
+    /// Up to three, none from https to http, for hosts that the user runs. 303 becomes GET; others
+    /// keep method and body. Another origin receives no possible secrets, only a few headers that
+    /// describe the kind of request. It must be reachable for channels created through the API,
+    /// even if an operator created this channel.
     Follow,
-    /// Not at all: the answer is the redirect.
+    /// None: the redirect is the response.
     None,
 }
 
-/// An answer. Its status counts, whether or not its body came whole.
+/// HTTP response. Its status is valid even if its body is incomplete.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// The status code.
+    /// Status code.
     pub status: u16,
     /// Names in lower case, and values.
     pub headers: Vec<(String, String)>,
-    /// The body, as much of it as was to be read: 64 kB unless more were asked for.
+    /// Body up to the limit: 64 kB unless the caller set another one.
     pub body: Vec<u8>,
-    /// Whether that is the whole body: it was not longer, did not break off, and came in time.
+    /// True if `body` is the whole body: within the limit, not interrupted, and in time.
     pub is_complete: bool,
 }
 
 impl HttpResponse {
-    /// The first header of a name, which is given in lower case.
+    /// First header with this name, given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
@@ -90,7 +91,7 @@ impl fmt::Debug for HttpResponse {
     }
 }
 
-/// `host_port`: where the request is sent, if that was waited for.
+/// Sends a request. `place`: permit for its destination, if the caller has one.
 pub(super) async fn send(
     outbound: &Outbound,
     place: Option<SendPermit>,
@@ -125,7 +126,7 @@ pub(super) async fn send(
         }
         if next.origin() != url.origin() {
             parts.drop_secrets();
-            // The operator has named the first origin. Where it leads on is the word of whoever runs that.
+            // The operator chose the first origin. That origin's owner chose the redirect.
             trust = Trust::Api;
         }
         url = next;
@@ -134,13 +135,13 @@ pub(super) async fn send(
     }
 }
 
-/// Waits until it is the turn of a request to this place.
+/// Waits for a permit for the destination of this URL.
 pub(super) async fn wait_for_permit(outbound: &Outbound, url: &Url) -> Result<SendPermit, SendError> {
     let told = |_| SendError::new(SendStage::Timeout, format!("too much is being sent to {}", url.host_port.host));
     timeout(QUEUE_TIMEOUT, outbound.inner.limits.acquire(&url.host_port, outbound.project)).await.map_err(told)
 }
 
-/// Method, headers and body, as the next hop gets them.
+/// Method, headers and body for the next hop.
 struct RequestParts {
     method: Method,
     headers: HeaderMap,
@@ -184,7 +185,7 @@ impl RequestParts {
             .collect();
     }
 
-    /// The request to this URL. Over a proxy that passes it on, the whole URL is its target.
+    /// Request to this URL. Through a forwarding proxy its target is the whole URL.
     fn request(&self, url: &Url, sender: &PooledConnection, sent: &SentFlag) -> Option<Request<TrackedBody>> {
         let forwarder = sender.forward_proxy.as_ref();
         let target = if forwarder.is_some() { format!("{}{}", url.origin(), url.path) } else { url.path.clone() };
@@ -202,7 +203,7 @@ impl RequestParts {
     }
 }
 
-/// Sends the request and waits for the head of its answer.
+/// Sends the request and waits for the head of the response.
 async fn exchange(
     inner: &OutboundInner,
     url: &Url,
@@ -228,7 +229,7 @@ async fn exchange(
             Err(mut error) => {
                 if error.take_message().is_some() {
                     sent.0.store(false, Ordering::Relaxed);
-                    // The other side closed a connection that was kept, before anything was sent on it.
+                    // The other side closed an idle connection before anything was sent on it.
                     if is_kept {
                         continue;
                     }
@@ -245,7 +246,7 @@ async fn exchange(
     }
 }
 
-/// Where a redirect leads, if it may be followed.
+/// Target of a redirect, if it may be followed.
 fn redirect_target(response: &Response<Incoming>, url: &Url) -> Option<Url> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -254,7 +255,8 @@ fn redirect_target(response: &Response<Incoming>, url: &Url) -> Option<Url> {
     (next.is_https || !url.is_https).then_some(next)
 }
 
-/// Reads the body as far as it comes, up to so many bytes. A connection whose answer was read whole is kept.
+/// Reads the body as far as it arrives, up to the limit. Keeps the connection if the response was
+/// read to the end.
 async fn read_body(
     inner: &OutboundInner,
     (response, sender): (Response<Incoming>, PooledConnection),
@@ -288,7 +290,7 @@ async fn read_body(
     answer
 }
 
-/// Whether a request has gone out whole, as far as we can tell: the connection took all of it.
+/// Set when the connection has taken the whole request.
 #[derive(Clone, Default)]
 struct SentFlag(Arc<AtomicBool>);
 
@@ -298,7 +300,7 @@ impl SentFlag {
     }
 }
 
-/// A body that tells when it was taken.
+/// Body that sets a flag when it has been taken.
 pub(super) struct TrackedBody {
     bytes: Option<Bytes>,
     sent: SentFlag,

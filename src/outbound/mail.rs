@@ -1,4 +1,4 @@
-//! Mail: handed to one server, over a connection that is kept for a while.
+//! Mail: sent to one server, over a connection that is kept for a while.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,47 +26,47 @@ pub use server::{MailFrom, MailRelay, MailServer};
 mod message;
 mod server;
 
-/// How long a connection is kept.
+/// Maximum idle time of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Messages that are sent over one connection.
+/// Maximum number of messages over one connection.
 const MAX_MESSAGES: u32 = 100;
-/// Shorter passwords are not looked for in replies: they would hide ordinary words.
+/// Shorter passwords are not searched for in replies: redacting them would hide ordinary words.
 const MIN_PASSWORD_CHARS: usize = 4;
-/// Characters of a reply that are kept.
+/// Maximum number of characters of a reply that are kept.
 const MAX_REPLY_CHARS: usize = 200;
 
-/// What a mail server said no to.
+/// Negative reply of a mail server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MailReply {
-    /// To which step.
+    /// Step that was refused.
     pub step: MailStep,
-    /// The reply code, such as 550.
+    /// Reply code, such as 550.
     pub code: u16,
-    /// The beginning of its words, in one line.
+    /// Beginning of its text, in one line.
     pub text: String,
 }
 
-/// The steps of a mail.
+/// Steps of sending a mail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MailStep {
-    /// The connection was made, EHLO was said, STARTTLS was asked for.
+    /// Connecting, EHLO and STARTTLS.
     Greeting,
-    /// User and password were told.
+    /// Authentication.
     Login,
-    /// The sender was named.
+    /// `MAIL FROM`.
     Sender,
-    /// A recipient was named.
+    /// `RCPT TO`.
     Recipient,
-    /// The message was announced or sent.
+    /// `DATA` and the message.
     Message,
 }
 
-/// Why a mail was not sent.
+/// Error of sending a mail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MailError {
-    /// There was no reply.
+    /// No reply arrived.
     Send(SendError),
-    /// The server said no.
+    /// The server refused.
     Refused(MailReply),
 }
 
@@ -100,14 +100,15 @@ impl From<SendError> for MailError {
     }
 }
 
-/// A mail that was taken.
+/// Result of an accepted mail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MailReceipt {
-    /// Recipients that the server refused, while it took the mail for others: their place in the list, and its reply.
+    /// Recipients that the server refused while it accepted the mail for others: index in the list,
+    /// and its reply.
     pub refused: Vec<(usize, MailReply)>,
 }
 
-/// The connection that is kept, if there is one.
+/// Holds the idle connection, if there is one.
 pub(super) struct MailConnections {
     clock: Clock,
     idle: Arc<Mutex<Option<MailSession>>>,
@@ -117,7 +118,7 @@ struct MailSession {
     client: SmtpClient<Box<dyn ByteStream>>,
     has_8bitmime: bool,
     messages: u32,
-    /// When the last message was sent, by the clock's uptime.
+    /// Time of the last message, by the clock's uptime.
     last_used: Duration,
 }
 
@@ -151,7 +152,7 @@ impl MailConnections {
     }
 }
 
-/// Ends a connection in order.
+/// Closes a connection with QUIT.
 async fn quit(session: Option<MailSession>) {
     if let Some(session) = session {
         let _ = timeout(IDLE_TIMEOUT, session.client.quit()).await;
@@ -170,7 +171,7 @@ pub(super) async fn send(outbound: &Outbound, mail: OutgoingMail) -> Result<Mail
     let delivered = timeout(mail.timeout, async {
         if let Some(session) = inner.mail_connections.take() {
             match transmit(session, relay, &mail, &message, &sending).await {
-                // It has closed the connection meanwhile.
+                // The server has closed the connection meanwhile.
                 Err(error) if !sending.load(Ordering::Relaxed) && is_stale_connection(&error) => {}
                 done => return done,
             }
@@ -185,7 +186,7 @@ pub(super) async fn send(outbound: &Outbound, mail: OutgoingMail) -> Result<Mail
     Ok(sent)
 }
 
-/// How long a server may take to say its first line, when it may be waiting for TLS.
+/// Maximum time until the greeting of a server, which may itself be waiting for TLS.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn is_stale_connection(error: &MailError) -> bool {
@@ -195,7 +196,7 @@ fn is_stale_connection(error: &MailError) -> bool {
     }
 }
 
-/// Connects, agrees on TLS and logs in.
+/// Connects, performs the TLS handshake and logs in.
 async fn open_session(dialler: &Dialer, relay: &MailRelay, within: Duration) -> Result<MailSession, MailError> {
     let server = &relay.server;
     let lost = |error: mail_send::Error| connection_lost(relay, &error);
@@ -232,7 +233,8 @@ async fn open_session(dialler: &Dialer, relay: &MailRelay, within: Duration) -> 
                 return Err(SendError::new(SendStage::Tls, text).into());
             }
             require_positive(greeting, &client.cmd(b"STARTTLS\r\n").await.map_err(lost)?)?;
-            // What it sent in the clear behind its reply is forgotten: nobody knows whose words these are.
+            // Plain text that arrived after the reply to STARTTLS is dropped: its sender is
+            // unknown.
             SmtpClient { stream: secure(client.stream).await?, timeout: within }
         }
         MailSecurity::None => {
@@ -262,7 +264,8 @@ async fn open_session(dialler: &Dialer, relay: &MailRelay, within: Duration) -> 
     Ok(MailSession { client, has_8bitmime: offers.capabilities & EXT_8BIT_MIME != 0, messages: 0, last_used: Duration::ZERO })
 }
 
-/// Returns a reply without the password that it may repeat, as it is or as it was sent (RFC 4616, and LOGIN).
+/// Returns a reply without the password that it may repeat, in plain text or as it was sent (RFC
+/// 4616, and LOGIN).
 fn redact_password(reply: &Response<String>, password: &str) -> Response<String> {
     if password.len() < MIN_PASSWORD_CHARS {
         return reply.clone();
@@ -275,7 +278,7 @@ fn redact_password(reply: &Response<String>, password: &str) -> Response<String>
     Response { message: words.join(" ").replace(password, MASK), ..reply.clone() }
 }
 
-/// Says EHLO and reads what the server offers.
+/// Sends EHLO and reads the extensions of the server.
 async fn send_ehlo<T: ByteStream>(client: &mut SmtpClient<T>, us: &str, relay: &MailRelay) -> Result<EhloResponse<String>, MailError> {
     client.ehlo(us).await.map_err(|error| match error {
         mail_send::Error::UnexpectedReply(reply) => refused_error(MailStep::Greeting, &reply),
@@ -283,7 +286,7 @@ async fn send_ehlo<T: ByteStream>(client: &mut SmtpClient<T>, us: &str, relay: &
     })
 }
 
-/// Hands the message over. `sender` is set once that has begun.
+/// Transmits the message. Sets `sending` when that begins.
 async fn transmit(
     mut session: MailSession,
     relay: &MailRelay,
@@ -335,8 +338,7 @@ fn to_mail_reply(step: MailStep, reply: &Response<String>) -> MailReply {
     MailReply { step, code: reply.code, text }
 }
 
-/// The connection broke, or what came was no reply.
-/// Reads the first line of a server that does not begin with TLS.
+/// Reads the greeting of a server that does not begin with TLS.
 async fn first_reply<T: ByteStream>(
     client: &mut SmtpClient<T>,
     relay: &MailRelay,
@@ -367,7 +369,8 @@ fn connection_lost(relay: &MailRelay, error: &mail_send::Error) -> MailError {
     SendError::new(SendStage::Exchange, text).into()
 }
 
-/// What we call ourselves: our address, as the server sees it unless something lies between. A name would have to be true.
+/// Name in EHLO: our address, as the server sees it unless a NAT is in between. A host name would
+/// have to be correct.
 fn ehlo_name(stream: &TcpStream) -> String {
     match stream.local_addr().map(|address| address.ip().to_canonical()) {
         Ok(std::net::IpAddr::V6(address)) => format!("[IPv6:{address}]"),

@@ -1,4 +1,4 @@
-//! Proxies on the way out: which request goes through which, and how they are asked for a connection.
+//! Proxies for outgoing requests: choice of the proxy for a URL, and connections through it.
 
 use hyper::Uri;
 use hyper::header::HeaderValue;
@@ -11,24 +11,24 @@ use super::error::{SendError, SendStage};
 use super::proxy_tunnel;
 use super::url::{HostPort, Url};
 
-/// Through which proxy requests go. It has no `Debug`: the URL of a proxy may hold a password.
+/// Proxy for requests. It has no `Debug`: the URL of a proxy may contain a password.
 #[derive(Clone, Default)]
 pub enum ProxyChoice {
-    /// What `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say, as with curl.
+    /// As `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say, as with curl.
     #[default]
     Environment,
-    /// Through none.
+    /// No proxy.
     None,
-    /// All through this one, but for what `NO_PROXY` names.
+    /// This proxy for all requests, except for what `NO_PROXY` names.
     Fixed(ProxyUrl),
 }
 
-/// The URL of a proxy that is understood.
+/// Valid URL of a supported proxy.
 #[derive(Clone)]
 pub struct ProxyUrl(String);
 
 impl ProxyChoice {
-    /// Reads `none`, or the URL of a proxy.
+    /// Parses `none`, or the URL of a proxy.
     ///
     /// # Errors
     /// A sentence that says what is expected.
@@ -48,9 +48,9 @@ impl ProxyChoice {
 
 pub(super) struct ProxyMatcher(Option<Matcher>);
 
-/// A proxy that a request goes through.
+/// Proxy for a request.
 pub(super) enum Proxy {
-    /// By CONNECT, or by the whole URL where that is not secret anyway.
+    /// With CONNECT, or with the whole URL as target if that is not encrypted anyway.
     Http {
         place: HostPort,
         authorization: Option<HeaderValue>,
@@ -73,7 +73,7 @@ impl ProxyMatcher {
         })
     }
 
-    /// The proxy that requests to this origin go through.
+    /// Proxy for requests to this origin.
     pub(super) fn for_url(&self, url: &Url) -> Result<Option<Proxy>, SendError> {
         let Ok(origin) = Uri::try_from(url.origin()) else { return Ok(None) };
         let Some(found) = self.0.as_ref().and_then(|matcher| matcher.intercept(&origin)) else { return Ok(None) };
@@ -99,12 +99,12 @@ impl Proxy {
         }
     }
 
-    /// An error on the way to the proxy itself.
+    /// Error of the connection to the proxy itself.
     pub(super) fn connection_error(&self, error: &SendError) -> SendError {
         SendError::new(SendStage::Proxy, format!("the proxy cannot be reached: {error}"))
     }
 
-    /// Has the proxy connect to a place. What the stream carries from then on is between that place and us.
+    /// Asks the proxy to connect to a host and port. The stream then belongs to that connection.
     pub(super) async fn tunnel(self, stream: TcpStream, to: &HostPort) -> Result<TcpStream, SendError> {
         let asked = async {
             match &self {

@@ -1,4 +1,4 @@
-//! How a proxy is asked for a connection: by CONNECT (RFC 9110, 9.3.6) or by SOCKS5 (RFC 1928, RFC 1929).
+//! Tunnels through proxies: CONNECT (RFC 9110, 9.3.6) and SOCKS5 (RFC 1928, RFC 1929).
 
 use std::io;
 use std::net::IpAddr;
@@ -10,10 +10,10 @@ use tokio::net::TcpStream;
 use super::dial::network_error_text;
 use super::url::{Host, HostPort};
 
-/// Bytes of the head of an answer to CONNECT.
+/// Maximum length of the head of a response to CONNECT, in bytes.
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 
-/// Asks by CONNECT. An error says what the proxy did.
+/// Opens a tunnel with CONNECT. An error is a text about the proxy's response.
 pub(super) async fn http_connect(mut stream: TcpStream, to: &HostPort, authorization: Option<&HeaderValue>) -> Result<TcpStream, String> {
     let mut head = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n").into_bytes();
     if let Some(authorization) = authorization {
@@ -22,7 +22,7 @@ pub(super) async fn http_connect(mut stream: TcpStream, to: &HostPort, authoriza
     head.extend(b"\r\n");
     stream.write_all(&head).await.map_err(|error| network_error_text(&error))?;
     let mut answer = Vec::new();
-    // Byte by byte: what follows the head belongs to the place behind the proxy.
+    // Byte by byte: all data after the head comes from the destination.
     while !answer.ends_with(b"\r\n\r\n") {
         answer.push(stream.read_u8().await.map_err(|error| network_error_text(&error))?);
         if answer.len() > MAX_HEAD_BYTES {
@@ -39,7 +39,8 @@ pub(super) async fn http_connect(mut stream: TcpStream, to: &HostPort, authoriza
     }
 }
 
-/// Asks by SOCKS5, without a user or with one. An error says what the proxy did.
+/// Opens a tunnel with SOCKS5, with or without a user. An error is a text about the proxy's
+/// response.
 pub(super) async fn socks5(mut stream: TcpStream, to: &HostPort, user: Option<&(String, String)>) -> Result<TcpStream, String> {
     match socks5_handshake(&mut stream, to, user).await {
         Ok(0) => Ok(stream),
@@ -55,7 +56,7 @@ pub(super) async fn socks5(mut stream: TcpStream, to: &HostPort, user: Option<&(
     }
 }
 
-/// The reply to the request for a connection; 0 is a yes.
+/// Returns the reply code of the connection request; 0 is success.
 async fn socks5_handshake(stream: &mut TcpStream, to: &HostPort, user: Option<&(String, String)>) -> io::Result<u8> {
     let (none, password) = (0, 2);
     let method = if user.is_some() { password } else { none };
@@ -79,7 +80,7 @@ async fn socks5_handshake(stream: &mut TcpStream, to: &HostPort, user: Option<&(
     };
     stream.write_all(&[&[5, 1, 0], host.as_slice(), &to.port.to_be_bytes()].concat()).await?;
     let (_version, reply, _reserved) = (stream.read_u8().await?, stream.read_u8().await?, stream.read_u8().await?);
-    // Where it connects from, which nobody needs.
+    // Bound address of the proxy, which is unused.
     let rest = match stream.read_u8().await? {
         1 => 4,
         4 => 16,
@@ -90,7 +91,7 @@ async fn socks5_handshake(stream: &mut TcpStream, to: &HostPort, user: Option<&(
     Ok(reply)
 }
 
-/// A text behind its length.
+/// Text after its length in one byte.
 fn length_prefixed(text: &str) -> io::Result<Vec<u8>> {
     let length = u8::try_from(text.len()).map_err(io::Error::other)?;
     Ok([&[length], text.as_bytes()].concat())

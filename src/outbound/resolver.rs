@@ -1,8 +1,9 @@
-//! Names become addresses without the C library's resolver: in a static binary that one loads modules of the system's own C library,
-//! and two of them in one process crash it.
+//! Name resolution without the C library's resolver: in a static binary that one loads modules of
+//! the system's own C library, and two C libraries in one process crash it.
 //!
-//! In this order: an address as it stands, `localhost`, what was found out before, `/etc/hosts`, the name servers of `resolv.conf`, and
-//! for what they do not know `getent_permits`, a program of the system's own that may use whatever the system knows names by.
+//! In this order: a literal address, `localhost`, the cache, `/etc/hosts`, the name servers of
+//! `resolv.conf`, and for names that these do not know `getent`, a program of the system that may
+//! use any source of names that the system has.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -27,31 +28,32 @@ use crate::random::Random;
 mod dns;
 mod resolv_conf;
 
-/// How long a name may take.
+/// Maximum time to resolve a name.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Names that are remembered.
+/// Maximum number of cached names.
 const MAX_CACHED_NAMES: usize = 1024;
-/// Addresses that are tried of one name.
+/// Maximum number of addresses for one name.
 const MAX_ADDRESSES: usize = 16;
-/// The least and the most that an answer is believed, in seconds, whatever it says itself.
+/// Range to which the lifetime of an answer is clamped, in seconds.
 const TTL_RANGE: std::ops::RangeInclusive<u32> = 5..=300;
-/// How long after that it still serves when no server answers: an alert matters more than its age.
+/// Time after expiry for which a cached answer still serves if no server answers: sending the alert
+/// matters more than a fresh answer.
 const MAX_STALENESS: Duration = Duration::from_secs(3600);
-/// How long what comes from a file or from `getent_permits` is believed, in seconds.
+/// Lifetime of answers from a file or from `getent`, in seconds.
 const LOCAL_TTL: u32 = 5;
-/// `getent_permits`: how long it may take, how many run at once, and what is read of each.
+/// Limits for `getent`: run time, concurrent processes, and bytes read from each.
 const GETENT_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_GETENT_PROCESSES: usize = 4;
 const MAX_GETENT_BYTES: u64 = 16_384;
 
-/// Where names are looked up.
+/// Sources of name resolution.
 #[derive(Clone, Debug)]
 pub struct NameSources {
-    /// Addresses and names, a line each.
+    /// File of addresses and names, such as `/etc/hosts`.
     pub hosts: PathBuf,
-    /// The name servers.
+    /// File that names the name servers, such as `/etc/resolv.conf`.
     pub resolv_conf: PathBuf,
-    /// The program that knows what they do not, if it is there.
+    /// Program for names that the others do not know. It may be missing.
     pub getent: OsString,
 }
 
@@ -69,7 +71,7 @@ pub(super) struct Resolver {
     getent_permits: Semaphore,
 }
 
-/// What is remembered of a name.
+/// Cached addresses of a name.
 struct CachedName {
     addresses: Vec<IpAddr>,
     /// By the clock's uptime.
@@ -81,7 +83,7 @@ impl Resolver {
         Self { sources, clock, random, cache: Mutex::default(), getent_permits: Semaphore::new(MAX_GETENT_PROCESSES) }
     }
 
-    /// The addresses of a host: at least one, those of IPv6 first.
+    /// Resolves a host to at least one address, IPv6 first.
     pub(super) async fn addresses(&self, host: &Host) -> Result<Vec<IpAddr>, SendError> {
         let name = match host {
             Host::Address(address) => return Ok(vec![*address]),
@@ -137,12 +139,13 @@ impl Resolver {
         (!addresses.is_empty()).then_some(addresses)
     }
 
-    /// What `getent ahosts` prints, a line for each address and kind of socket; nothing if it is not there or takes too long.
+    /// Runs `getent ahosts`, which prints a line for each address and socket type. Returns no
+    /// addresses if the program is missing or takes too long.
     async fn look_up_by_getent(&self, name: &str) -> Vec<IpAddr> {
         let run = async {
             let _permit = self.getent_permits.acquire().await.ok()?;
             let mut command = Command::new(&self.sources.getent);
-            // It needs nothing of the environment but the way to it, and a host's name never begins with a dash.
+            // It needs only `PATH`, and a host name never begins with a dash.
             command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
             command.args(["ahosts", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
             let mut child = command.spawn().ok()?;
@@ -160,7 +163,7 @@ impl Resolver {
         addresses
     }
 
-    /// What was found out before and is not older than it says by more than this.
+    /// Cached addresses that expired at most `older` ago.
     fn cached(&self, name: &str, older: Duration) -> Option<Vec<IpAddr>> {
         let known = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(name).filter(|known| self.clock.uptime() < known.fresh_until + older).map(|known| known.addresses.clone())

@@ -1,4 +1,5 @@
-//! How much is under way at once, in all and to one host and port. A project has at most half of each.
+//! Limits for concurrent requests and mails, in total and for each host and port. A project may use
+//! at most half of each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,9 +9,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::url::HostPort;
 use crate::domain::ids::ProjectId;
 
-/// Requests and mails that are under way at once.
+/// Maximum number of concurrent requests and mails.
 pub(super) const MAX_CONCURRENT: usize = 64;
-/// Places and projects that are remembered before those that nobody waits for are forgotten.
+/// Number of semaphores above which unused ones are dropped.
 const MAX_SEMAPHORES: usize = 512;
 
 pub(super) struct SendLimits {
@@ -19,18 +20,18 @@ pub(super) struct SendLimits {
     semaphores: Mutex<HashMap<SendLimitKey, Arc<Semaphore>>>,
 }
 
-/// What has a limit of its own.
+/// Object with a limit of its own.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum SendLimitKey {
-    /// What is sent to a place.
+    /// Host and port.
     Host(HostPort),
-    /// What is sent for a project: at most half of all.
+    /// Project: at most half of the total.
     Project(ProjectId),
-    /// What is sent to a place for a project: at most half of what may be sent there.
+    /// Host and port for a project: at most half of the limit of the host and port.
     HostOfProject(HostPort, ProjectId),
 }
 
-/// Leave to send. It ends when this is dropped.
+/// Permit to send, until dropped.
 pub(super) struct SendPermit {
     _permits: Vec<OwnedSemaphorePermit>,
 }
@@ -40,15 +41,15 @@ impl SendLimits {
         Self { total: Arc::new(Semaphore::new(MAX_CONCURRENT)), per_host: per_place, semaphores: Mutex::default() }
     }
 
-    /// Waits for leave to send to a place, for a project unless it is for the server itself. Whoever waits for a busy place takes nothing
-    /// from the others meanwhile.
+    /// Waits for a permit to send to a host and port, for a project or (`None`) for the server
+    /// itself. A request that waits for a busy host takes no permit of other hosts meanwhile.
     pub(super) async fn acquire(&self, place: &HostPort, project: Option<ProjectId>) -> SendPermit {
         let of_project = project.map(|project| [SendLimitKey::HostOfProject(place.clone(), project), SendLimitKey::Project(project)]);
         let shares = of_project.into_iter().flatten().chain([SendLimitKey::Host(place.clone())]);
         let semaphores: Vec<_> = shares.map(|share| self.semaphore(share)).chain([Arc::clone(&self.total)]).collect();
         let mut permits = Vec::with_capacity(semaphores.len());
         for semaphore in semaphores {
-            // They are never closed.
+            // The semaphores are never closed.
             permits.extend(semaphore.acquire_owned().await);
         }
         SendPermit { _permits: permits }
@@ -57,7 +58,7 @@ impl SendLimits {
     fn semaphore(&self, share: SendLimitKey) -> Arc<Semaphore> {
         let mut semaphores = self.semaphores.lock().unwrap_or_else(PoisonError::into_inner);
         if semaphores.len() >= MAX_SEMAPHORES {
-            // Whoever holds a permit or waits for one holds the semaphore too.
+            // Holders of a permit and waiting tasks hold the semaphore too.
             semaphores.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
         }
         let most = match share {
@@ -89,7 +90,7 @@ mod tests {
         let limits = SendLimits::new(2);
         let mut held = vec![limits.acquire(&place(1), None).await, limits.acquire(&place(1), None).await];
         assert!(timeout(SOON, limits.acquire(&place(1), None)).await.is_err());
-        // 62 more, two of each.
+        // 62 more, two for each port.
         for port in 2..33 {
             held.push(limits.acquire(&place(port), None).await);
             held.push(limits.acquire(&place(port), None).await);
@@ -109,11 +110,11 @@ mod tests {
         for port in 2..32 {
             held.push(limits.acquire(&place(port), one).await);
         }
-        // That were 32.
+        // These were 32.
         assert!(timeout(SOON, limits.acquire(&place(99), one)).await.is_err());
         held.push(limits.acquire(&place(99), other).await);
         assert!(timeout(SOON, limits.acquire(&place(99), None)).await.is_ok());
-        // Where one message goes at a time, a project may send it.
+        // With a limit of one message for a host, a project may still send it.
         assert!(timeout(SOON, SendLimits::new(1).acquire(&place(1), one)).await.is_ok());
     }
 

@@ -1,4 +1,5 @@
-//! Whom a TLS connection trusts: the system's roots and those of `--ca-file`, or one certificate alone.
+//! Trust of TLS connections: the system's roots and the roots in `--ca-file`, or a single
+//! certificate.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,15 +19,15 @@ use super::error::{SendError, SendStage};
 use super::url::Host;
 use crate::clock::Clock;
 
-/// How often the roots are read again at most.
+/// Minimum time between two reads of the roots.
 const MIN_RELOAD_INTERVAL: Duration = Duration::from_secs(600);
 
-/// The SHA-256 fingerprint of a certificate that is trusted whoever signed it, whatever name it bears, however old it is.
+/// SHA-256 fingerprint of a certificate that is trusted regardless of its issuer, name and dates.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CertificatePin([u8; 32]);
 
 impl CertificatePin {
-    /// The pin of this fingerprint.
+    /// Creates the pin of this fingerprint.
     pub fn from_bytes(fingerprint: [u8; 32]) -> Self {
         Self(fingerprint)
     }
@@ -36,7 +37,7 @@ impl CertificatePin {
     }
 }
 
-/// The roots, read when they are first needed.
+/// Trusted roots, read when they are first needed.
 pub(super) struct TrustedRoots {
     ca_file: Option<PathBuf>,
     clock: Clock,
@@ -54,7 +55,7 @@ impl TrustedRoots {
         Self { ca_file: extra, clock, loaded: Mutex::default() }
     }
 
-    /// How to connect where this certificate is trusted alone, or else the roots are.
+    /// TLS configuration that trusts this certificate only, or the roots if there is none.
     pub(super) fn config(&self, pin: Option<CertificatePin>) -> Result<Arc<ClientConfig>, SendError> {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         match (pin, &*read) {
@@ -68,7 +69,7 @@ impl TrustedRoots {
         }
     }
 
-    /// Reads the roots again, unless that was done lately: whether there may be others now.
+    /// Reads the roots again, unless that was done recently. True if they may have changed.
     pub(super) fn reload(&self) -> bool {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.uptime();
@@ -82,7 +83,7 @@ impl TrustedRoots {
 
     fn load(&self) -> Result<Arc<ClientConfig>, SendError> {
         let mut roots = RootCertStore::empty();
-        // What cannot be read of the system's is missing; the handshake will say so.
+        // Unreadable system roots are skipped; the handshake then fails with an error.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
             roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
@@ -96,7 +97,7 @@ impl TrustedRoots {
     }
 }
 
-/// Returns what is wrong with a PEM file, in words that users know.
+/// Returns the error of a PEM file in words that users know.
 pub(crate) fn pem_cause(error: &pem::Error) -> String {
     match error {
         pem::Error::Io(error) => error.to_string(),
@@ -105,7 +106,7 @@ pub(crate) fn pem_cause(error: &pem::Error) -> String {
     }
 }
 
-/// The certificates of a file of `--ca-file`, at least one.
+/// Certificates of a file of `--ca-file`, at least one.
 pub(super) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let told = |error: &dyn fmt::Display| format!("cannot read the certificates of {}: {error}", path.display());
     let read =
@@ -116,8 +117,8 @@ pub(super) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static
     Ok(read)
 }
 
-/// What went wrong while TLS was agreed on with this host, in a sentence.
-/// `with_pins`: it is for channels, which have `tls-pin`.
+/// Error of a TLS handshake with this host, as a sentence. `with_pins`: the request is for a
+/// channel, which has `tls-pin`.
 pub(super) fn handshake_error(host: &Host, error: &std::io::Error, with_pins: bool) -> SendError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let or_pin = if with_pins { ", or its fingerprint to the channel as tls-pin" } else { "" };
@@ -130,7 +131,7 @@ pub(super) fn handshake_error(host: &Host, error: &std::io::Error, with_pins: bo
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 format!("the certificate of {host} is not valid yet")
             }
-            // Certificates of old appliances have their name in the subject alone.
+            // Certificates of old appliances have their name only in the subject.
             CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => format!(
                 "the certificate of {host} has no subjectAltName, and the name in its subject does not count: give the server one that has it{or_pin}"
             ),
@@ -154,8 +155,8 @@ pub(super) fn handshake_error(host: &Host, error: &std::io::Error, with_pins: bo
     SendError::new(SendStage::Tls, sentence).with_is_permanent(matches!(inner, Some(Error::InvalidCertificate(_))))
 }
 
-/// Whether the certificate was refused because its issuer is not known, or bears the name of one that is. Roots that were added since
-/// may know it.
+/// True if the certificate was refused because its issuer is unknown, or has the name of a known
+/// one but another key. Roots that were added since may include it.
 pub(super) fn is_unknown_issuer(error: &std::io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
@@ -169,8 +170,8 @@ fn crypto_provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// A configuration that trusts what these roots have signed, and the certificates that the operator named even where a server shows one of
-/// them itself.
+/// Configuration that trusts certificates signed by these roots. It also trusts the certificates
+/// that the operator named, even if a server presents one of them as its own.
 fn roots_config(roots: RootCertStore, named: Vec<CertificateDer<'static>>) -> Result<ClientConfig, String> {
     let config =
         ClientConfig::builder_with_provider(crypto_provider()).with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
@@ -182,13 +183,15 @@ fn roots_config(roots: RootCertStore, named: Vec<CertificateDer<'static>>) -> Re
         .with_no_client_auth())
 }
 
-/// True if a server showed the certificate of an authority as its own, as those of `openssl req -x509` are.
+/// True if a server presented the certificate of an authority as its own, such as a certificate
+/// from `openssl req -x509`.
 fn is_authority(error: &CertificateError) -> bool {
     matches!(error, CertificateError::Other(other) if other.0.to_string().contains("CaUsedAsEndEntity"))
 }
 
-/// Asks the roots. They refuse the certificate of an authority that is shown as a server's own: that is taken if the operator has named it,
-/// for the names that it is made out for. Its dates have been looked at by then.
+/// Verifies with the roots. They refuse the certificate of an authority as a server certificate.
+/// Such a certificate is accepted for its names if the operator has named it. Its dates have been
+/// checked by then.
 #[derive(Debug)]
 struct RootsVerifier {
     inner: Arc<WebPkiServerVerifier>,
@@ -245,7 +248,7 @@ fn pin_config(pin: CertificatePin) -> Result<Arc<ClientConfig>, Error> {
     Ok(Arc::new(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// Takes one certificate, and that its owner holds the key. Nothing else is asked of it.
+/// Accepts one certificate, if its owner has the key. Checks nothing else.
 #[derive(Debug)]
 struct PinVerifier {
     pin: CertificatePin,

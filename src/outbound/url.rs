@@ -1,4 +1,4 @@
-//! Where a request goes: an `http` or `is_https` URL in its parts, and where a redirect leads from there.
+//! Parsed `http` or `https` URLs, and targets of redirects.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use super::error::{SendError, SendStage};
 
-/// A host as a URL names it.
+/// Host of a URL.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Host {
     Address(IpAddr),
@@ -20,7 +20,7 @@ pub(super) enum Host {
 }
 
 impl Host {
-    /// Reads a host; an IPv6 address may stand in brackets.
+    /// Parses a host; an IPv6 address may be in brackets.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
         if let Ok(address) = bare.unwrap_or(text).parse() {
@@ -33,7 +33,7 @@ impl Host {
         is_name.then(|| Self::Name(text.to_ascii_lowercase()))
     }
 
-    /// The machine itself, whatever any resolver says (RFC 6761).
+    /// True if the host is this machine, whatever a resolver answers (RFC 6761).
     pub(super) fn is_loopback(&self) -> bool {
         match self {
             Self::Address(address) => address.is_loopback(),
@@ -44,8 +44,8 @@ impl Host {
         }
     }
 
-    /// Whether it is a name that programs take for an address of IPv4 in another form, such as `127.1`, `2130706433` or `0x7f000001`: its last
-    /// label is a number (WHATWG URL, "ends in a number").
+    /// True if some programs take this name for an IPv4 address in another form, such as `127.1`,
+    /// `2130706433` or `0x7f000001`: its last label is a number (WHATWG URL, "ends in a number").
     pub(super) fn ends_in_number(&self) -> bool {
         let Self::Name(name) = self else { return false };
         let last = name.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
@@ -66,7 +66,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// A host and a port. Shown as `host:port`.
+/// Host and port. Displays as `host:port`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct HostPort {
     pub(super) host: Host,
@@ -74,11 +74,11 @@ pub(super) struct HostPort {
 }
 
 impl HostPort {
-    /// Reads what a URL says, without its user. Where it names no port, this one is meant.
+    /// Parses the authority of a URL, without its user. `default` applies if it has no port.
     pub(super) fn from_authority(authority: &Authority, default: u16) -> Option<Self> {
         let port = match authority.port() {
             Some(port) => port.as_u16(),
-            // A port that is none is passed over by `port`.
+            // `port` ignores an invalid port.
             None => authority.as_str().ends_with(authority.host()).then_some(default)?,
         };
         Some(Self { host: Host::parse(authority.host())?, port })
@@ -91,14 +91,14 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// A URL in its parts. It has no `Debug`: its path and query may be secrets.
+/// Parsed URL. It has no `Debug`: its path and query may be secrets.
 #[derive(Clone)]
 pub(super) struct Url {
     pub(super) is_https: bool,
     pub(super) host_port: HostPort,
-    /// Path and query, as they stand in a request line.
+    /// Path and query, as in a request line.
     pub(super) path: String,
-    /// The value of `Authorization` that follows from a user and password in the URL.
+    /// Value of `Authorization` for the user and password in the URL.
     pub(super) authorization: Option<String>,
 }
 
@@ -120,7 +120,7 @@ impl Url {
         Ok(Self { is_https: https, host_port: place, path, authorization: user.map(basic_auth) })
     }
 
-    /// Where a redirect leads from here; `None`: it says nothing that is understood.
+    /// Target of a redirect. `None`: the location is not understood.
     pub(super) fn join(&self, location: &str) -> Option<Self> {
         let location = location.split('#').next().unwrap_or_default();
         let origin = self.origin();
@@ -151,7 +151,7 @@ impl Url {
         format!("{}://{}", self.scheme(), self.authority())
     }
 
-    /// The value of `Host`.
+    /// Value of `Host`.
     pub(super) fn authority(&self) -> String {
         match (self.is_https, self.host_port.port) {
             (true, 443) | (false, 80) => self.host_port.host.to_string(),
@@ -160,7 +160,7 @@ impl Url {
     }
 }
 
-/// `user:password` of a URL as HTTP's Basic authentication.
+/// Converts `user:password` of a URL to HTTP Basic authentication.
 fn basic_auth(user: &str) -> String {
     let decoded: Vec<u8> = percent_decode_str(user).collect();
     let colon = if user.contains(':') { "" } else { ":" };

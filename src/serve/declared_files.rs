@@ -1,5 +1,6 @@
-//! What files declare is made so before the doors open, and again at SIGHUP. A file that is wrong stops nothing: a monitor does not go off
-//! for a comma. The server goes on with what the database has, and says so: in the log, to the supervisor, and in a metric.
+//! Applies declared files before the listeners open, and again at SIGHUP. An invalid file does not
+//! stop the server: a monitor must not go off for a comma. The server continues with the state of
+//! the database, and reports the error in the log, to the supervisor, and in a metric.
 
 use std::path::PathBuf;
 
@@ -12,16 +13,16 @@ use crate::domain::formatting::format_count;
 use crate::engine::Handle;
 use crate::manage::user::create_link;
 
-/// Files that declare what there is to be.
+/// Files that declare the configuration.
 #[derive(Clone, Debug)]
 pub struct DeclaredFiles {
     /// Files and directories.
     pub files: Vec<PathBuf>,
-    /// How many objects may be deleted that their source no longer names; `None`: they stay.
+    /// Maximum number of objects to delete that their source no longer names; `None` keeps them.
     pub prune: Option<usize>,
 }
 
-/// Makes what the files declare so, if it can be. `pages`: what links to pages begin with; `None`: there are none.
+/// Applies the files, if they are valid. `pages`: base of links to pages; `None` if there are none.
 pub(super) async fn apply_declared(handle: &Handle, declared: &DeclaredFiles, pages: Option<&str>) {
     let applied = read_and_apply(handle, declared, pages).await;
     handle.metrics().record_apply(applied.is_ok());
@@ -33,7 +34,7 @@ pub(super) async fn apply_declared(handle: &Handle, declared: &DeclaredFiles, pa
             )));
         }
         Err(told) => {
-            // Below each problem stands the line of the file, which is no line of a log.
+            // Each problem is followed by the line of the file, which does not go into the log.
             for line in told.lines().filter(|line| !line.starts_with(' ')) {
                 tracing::error!("--apply: {line}");
             }
@@ -45,7 +46,7 @@ pub(super) async fn apply_declared(handle: &Handle, declared: &DeclaredFiles, pa
     }
 }
 
-/// How much was changed, or why nothing was.
+/// Returns the number of changes, or the reason why nothing was changed.
 async fn read_and_apply(handle: &Handle, declared: &DeclaredFiles, pages: Option<&str>) -> Result<usize, String> {
     let files = declared.files.clone();
     let reading = move || declare::load_config(&files, &SecretResolver { read_variable: &|name| std::env::var(name).ok() });
@@ -70,7 +71,7 @@ async fn read_and_apply(handle: &Handle, declared: &DeclaredFiles, pages: Option
     Ok(changes.iter().filter(|change| change.operation != ChangeOperation::Keep).count())
 }
 
-/// A new user without a password chooses one by a link, which is told once.
+/// Prints the link by which a new user without a password chooses one. It is printed once.
 async fn print_password_link(handle: &Handle, name: &str, pages: Option<&str>) {
     let user =
         crate::domain::user::UserName::parse(name).ok().and_then(|name| handle.with_state(|state| state.users.by_name(&name).cloned()));

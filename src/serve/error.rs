@@ -1,4 +1,4 @@
-//! Everything that keeps the server from starting or from stopping as it should, each with what to do.
+//! Errors that prevent the server from starting or stopping properly, each with a remedy.
 
 use std::fmt;
 use std::io;
@@ -10,40 +10,41 @@ use crate::http::BaseUrlError;
 use crate::outbound::OutboundError;
 use crate::store::StoreError;
 
-/// Why the server did not start, or did not stop as it should.
+/// Reason why the server did not start, or did not stop properly.
 #[derive(Debug)]
 pub enum ServeError {
     /// The database cannot be opened.
     Store(StoreError),
-    /// An address, of this flag, cannot be listened on.
+    /// The server cannot listen on an address of this flag.
     Listen(&'static str, SocketAddr, io::Error),
-    /// An address, of this flag, is taken by a socket that a supervisor passed on, which has that address.
+    /// An address of this flag is occupied by a socket that a supervisor passed on; the second
+    /// address is that of the socket.
     TakenByPassedSocket(&'static str, SocketAddr, SocketAddr),
     /// A socket of this name, which a supervisor passed on, cannot be used.
     PassedSocket(String, io::Error),
-    /// Mail has a domain, but no address.
+    /// Mail has a domain, but no address to listen on.
     NoMailAddress,
     /// A certificate cannot be used.
     Certificate(CertificateError),
-    /// The base URL that follows from an address is none.
+    /// The base URL that follows from an address is invalid.
     BaseUrl(BaseUrlError),
-    /// A file that says how to send to others cannot be used.
+    /// A file with settings for outgoing messages cannot be used.
     Outbound(OutboundError),
-    /// There is no admin socket.
+    /// The admin socket cannot be opened.
     Admin(admin::AdminSocketError),
-    /// The first project could not be made.
+    /// The first project could not be created.
     FirstStart(String),
-    /// The system gives no threads or no signals.
+    /// The system provides no threads or no signals.
     System(io::Error),
     /// A command made the writer panic.
     WriterPanicked,
-    /// A door panicked.
+    /// A listener panicked.
     ListenerPanicked,
-    /// Whoever sends alerts panicked.
+    /// The notifier panicked.
     NotifierPanicked,
-    /// What was queued was not written in time.
+    /// Queued changes were not written in time.
     WriterTimeout,
-    /// A second signal came before all was done.
+    /// A second signal arrived before the shutdown was complete.
     Interrupted,
 }
 

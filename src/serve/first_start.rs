@@ -1,4 +1,5 @@
-//! What a database without a project gets, the line to paste for the first ping, and the link for the first owner.
+//! First start: the default project, the line to paste for the first ping, and the link for the
+//! first owner.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,13 +11,14 @@ use crate::engine::Handle;
 use crate::http::{BaseUrl, creating_ping_url};
 use crate::manage::{self, OperationError};
 
-/// The project's name.
+/// Name of the default project.
 const DEFAULT_PROJECT: &str = "default";
 
-/// Makes a project with a ping key, but no API key (see [protocol](crate::docs::protocol)), and says what to do with it.
+/// Creates a project with a ping key, but no API key (see [protocol](crate::docs::protocol)), and
+/// returns instructions for it.
 ///
 /// # Errors
-/// Why the project or the key could not be made.
+/// Reason why the project or the key could not be created.
 pub(super) async fn create_default_project(handle: &Handle, base_url: &BaseUrl, program: &Path, data: &Path) -> Result<String, String> {
     let ping_key = create_first_ping_key(handle, ProjectName::parse(DEFAULT_PROJECT)?).await.map_err(|error| error.to_string())?;
     let (program, data) = (shell_word(&program.to_string_lossy()), shell_word(&data.to_string_lossy()));
@@ -30,15 +32,15 @@ pub(super) async fn create_default_project(handle: &Handle, base_url: &BaseUrl, 
     ))
 }
 
-/// How another device gets at the dashboard.
+/// Access to the dashboard from another device.
 pub(super) struct RemoteAccess<'a> {
-    /// What URLs of the service begin with.
+    /// Base URL of the service.
     pub(super) base_url: &'a BaseUrl,
-    /// Whether somebody named it: it is then what others reach.
+    /// True if the base URL was configured: it is then the one that others reach.
     pub(super) is_configured: bool,
-    /// An address that is listened on, and whether other machines may reach it.
+    /// A listening address, and true if other machines may reach it.
     pub(super) reachable_address: Option<(SocketAddr, bool)>,
-    /// Whether a supervisor holds the addresses.
+    /// True if a supervisor holds the listening sockets.
     pub(super) has_passed_sockets: bool,
 }
 
@@ -74,8 +76,8 @@ impl RemoteAccess<'_> {
     }
 }
 
-/// What to do as long as there is nobody who may sign in: a link that is drawn anew at each start. `None`: none could be made, which is
-/// logged.
+/// Returns instructions while there is no user who may sign in: a link that is generated anew at
+/// each start. `None` if none could be created, which is logged.
 pub(super) async fn create_setup_link(handle: &Handle, from_elsewhere: &RemoteAccess<'_>, program: &Path, data: &Path) -> Option<String> {
     let (program, data) = (shell_word(&program.to_string_lossy()), shell_word(&data.to_string_lossy()));
     match manage::user::create_link(handle, None).await {
@@ -93,7 +95,7 @@ pub(super) async fn create_setup_link(handle: &Handle, from_elsewhere: &RemoteAc
     }
 }
 
-/// Makes the project and its ping key.
+/// Creates the project and its ping key.
 async fn create_first_ping_key(handle: &Handle, name: ProjectName) -> Result<String, OperationError> {
     let project = manage::project::create(handle, name, None, DEFAULT_PING_LOG_LIMIT).await?;
     Ok(manage::key::create(handle, project.id, KeyAccess::Ping, KeyLabel::default()).await?.1)

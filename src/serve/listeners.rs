@@ -1,4 +1,5 @@
-//! The doors of a server. All of them listen before the first is served. So a start works as a whole, or fails and says why.
+//! Listeners of a server. All of them are bound before the first is served, so a start succeeds as
+//! a whole, or fails with a reason.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,38 +20,39 @@ use crate::engine::Handle;
 use crate::http::{self, BaseUrl, BaseUrlError, HttpTls};
 use crate::smtp;
 
-/// Connections that may wait to be accepted. Beyond it a client tries again after a second. The system may hold the number down
-/// (`net.core.somaxconn`).
+/// Number of connections that may wait to be accepted. Beyond it a client tries again after a
+/// second. The system may have a lower limit (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// A listener with the address that it has, port 0 replaced.
+/// A listener with its address, port 0 replaced.
 type BoundListener = (TcpListener, SocketAddr);
 
-/// Doors that listen but do not answer yet.
+/// Bound listeners that are not served yet.
 pub(super) struct Listeners {
     http: Vec<BoundListener>,
-    /// What is shown to those that come by HTTP.
+    /// Certificate for HTTP clients.
     certificate: Option<Certificate>,
-    /// Where the service is reached.
+    /// Base URL of the service.
     pub(super) base_url: BaseUrl,
-    /// Whether a supervisor has passed on addresses for HTTP.
+    /// True if a supervisor has passed on sockets for HTTP.
     pub(super) has_passed_sockets: bool,
     mail: Option<(Vec<BoundListener>, smtp::SmtpConfig)>,
     metrics: Vec<BoundListener>,
 }
 
-/// The threads that doors share.
+/// Threads that the listeners share.
 pub(super) struct ServerThreads {
-    /// They answer requests.
+    /// Threads that answer requests.
     pub(super) connections: ConnectionThreads,
-    /// They agree on TLS.
+    /// Threads for TLS handshakes.
     pub(super) handshakes: ConnectionThreads,
-    /// They do what takes long.
+    /// Threads for slow work.
     pub(super) blocking: Arc<BlockingThreads>,
 }
 
 impl Listeners {
-    /// Listens wherever the configuration says. The admin socket is not among these: whoever binds it has the database open.
+    /// Binds all configured listeners except the admin socket: binding that requires an open
+    /// database.
     pub(super) async fn bind(config: &ServerConfig, passed: PassedSockets) -> Result<Self, ServeError> {
         let certificate = config.certificate.as_ref().map(|files| read_certificate(files, http::ALPN_PROTOCOLS)).transpose()?;
         let has_passed = !passed.http.is_empty();
@@ -92,25 +94,26 @@ impl Listeners {
         Ok(Self { http, certificate, base_url, has_passed_sockets: has_passed, mail, metrics })
     }
 
-    /// Where HTTP requests are taken.
+    /// Returns the addresses for HTTP, as text.
     pub(super) fn addresses(&self) -> String {
         self.http.iter().map(|(_, address)| address.to_string()).collect::<Vec<_>>().join(",")
     }
 
-    /// The first address that other machines may reach; else the first one, and whether others reach it.
+    /// Returns the first address that other machines may reach, else the first one, with true if
+    /// others may reach it.
     pub(super) fn reachable_address(&self) -> Option<(SocketAddr, bool)> {
         let mut addresses = self.http.iter().map(|(_, address)| *address);
         let outward = addresses.clone().find(|address| !address.ip().is_loopback());
         outward.map(|address| (address, true)).or_else(|| addresses.next().map(|address| (address, false)))
     }
 
-    /// All certificates that are shown.
+    /// Returns all certificates in use.
     pub(super) fn certificates(&self) -> Vec<Certificate> {
         let of_mail = self.mail.as_ref().and_then(|(_, config)| config.certificate.as_ref());
         self.certificate.iter().chain(of_mail).cloned().collect()
     }
 
-    /// Answers until `stopped` holds true and each door has drained.
+    /// Serves until `stopped` holds true and each listener has drained.
     pub(super) fn serve(
         self,
         admin: admin::AdminSocket,
@@ -156,7 +159,8 @@ impl Listeners {
     }
 }
 
-/// What was passed on, and what the flag names besides. What it names by default is for those to whom nothing is passed on.
+/// Returns passed sockets, and binds the addresses that the flag names besides. The flag's default
+/// applies only if no socket was passed on.
 fn bind_with_passed(
     flag: &'static str,
     passed: Vec<(std::net::TcpListener, SocketAddr)>,
@@ -175,7 +179,7 @@ fn bind_with_passed(
     Ok(listeners)
 }
 
-/// Names the socket that was passed on if that is what holds an address.
+/// Adds the passed socket to the error if that socket is what occupies an address.
 fn explain_taken(passed: &[SocketAddr], error: ServeError) -> ServeError {
     match error {
         ServeError::Listen(flag, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -188,7 +192,7 @@ fn explain_taken(passed: &[SocketAddr], error: ServeError) -> ServeError {
     }
 }
 
-/// Listens on the addresses of a flag.
+/// Binds the addresses of a flag.
 fn bind_all(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<BoundListener>, ServeError> {
     let mut listeners = Vec::new();
     for address in addresses {
@@ -202,7 +206,8 @@ fn bind_all(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<BoundLis
 
 fn open_listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart does not wait until old connections are forgotten. On Windows it would mean that another may listen, too.
+    // A restart does not wait until the system forgets old connections. On Windows the option would
+    // allow another process to listen, too.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
@@ -211,7 +216,8 @@ fn open_listener(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// The certificate of these files, for connections on which these protocols are spoken. A key that is open to all is told.
+/// Reads the certificate of these files, for connections with these protocols. Warns if the key is
+/// readable by all.
 fn read_certificate(files: &CertificateFiles, protocols: &[&[u8]]) -> Result<Certificate, ServeError> {
     let certificate = Certificate::read(&files.chain, &files.key, protocols).map_err(ServeError::Certificate)?;
     if let Some(key) = certificate.exposed_key() {
@@ -220,7 +226,7 @@ fn read_certificate(files: &CertificateFiles, protocols: &[&[u8]]) -> Result<Cer
     Ok(certificate)
 }
 
-/// The URL of the first address; `localhost` for an address that stands for all addresses of the machine.
+/// Returns the URL of the first address, with `localhost` for a wildcard address.
 fn default_base_url(first: Option<SocketAddr>, is_tls: bool) -> Result<BaseUrl, BaseUrlError> {
     let first = first.ok_or(BaseUrlError)?;
     let scheme = if is_tls { "https" } else { "http" };

@@ -1,4 +1,5 @@
-//! The log goes to standard error through a thread of its own: whoever reads it slowly, or not at all, holds up nobody who logs.
+//! Log to standard error through a thread of its own, so that a slow reader never blocks a thread
+//! that logs.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _, Write};
@@ -7,39 +8,39 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-/// Lines that wait to be written; more are dropped.
+/// Maximum number of lines that wait to be written; more are dropped.
 const MAX_QUEUED_LINES: usize = 1024;
-/// How long the end of the process waits for what has been logged.
+/// Time for which the end of the process waits for the queued lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 enum LogMessage {
     Line(Vec<u8>),
-    /// Say so when all lines before it are written.
+    /// Requests a reply when all lines before it are written.
     Flush(SyncSender<()>),
 }
 
-/// Writes what was logged when it is dropped, as far as somebody takes it.
+/// Writer of the log. When it is dropped, it writes the queued lines as far as there is a reader.
 pub(super) struct LogWriter(SyncSender<LogMessage>);
 
-/// How lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogFormat {
-    /// For people. Under systemd's journal without times, since it has its own.
+    /// For people. Omits times under systemd's journal, which has its own.
     Text,
-    /// A JSON object on each line, for programs.
+    /// For programs: a JSON object on each line.
     Json,
 }
 
 impl LogWriter {
-    /// Begins to log at this level.
+    /// Starts logging at this level.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// If the system starts no thread.
     pub(super) fn start(level: LevelFilter, format: LogFormat) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(MAX_QUEUED_LINES);
         std::thread::Builder::new().name("log".into()).spawn(move || write_messages(&receiver))?;
         let lines = LogQueue(sender.clone());
-        // What cannot be logged is not: a closed standard error must not end the service.
+        // A log error is ignored: a closed standard error must not end the service.
         let log = tracing_subscriber::fmt().with_max_level(level).with_writer(move || lines.clone()).log_internal_errors(false);
         let log = log.with_ansi(io::stderr().is_terminal()).with_target(false);
         match format {
@@ -51,7 +52,8 @@ impl LogWriter {
     }
 }
 
-/// Whether standard error is what systemd has connected to its journal (systemd.exec(5): `JOURNAL_STREAM` is `DEVICE:INODE`).
+/// True if standard error is the stream that systemd has connected to its journal (systemd.exec(5):
+/// `JOURNAL_STREAM` is `DEVICE:INODE`).
 fn is_journal(stream: Option<&OsStr>) -> bool {
     let Ok(there) = rustix::fs::fstat(io::stderr()) else { return false };
     let numbers = stream.and_then(OsStr::to_str).and_then(|stream| stream.split_once(':'));
@@ -83,7 +85,7 @@ fn write_messages(messages: &Receiver<LogMessage>) {
     }
 }
 
-/// Takes lines, each in one write.
+/// Queue of lines, each written in one call.
 #[derive(Clone)]
 struct LogQueue(SyncSender<LogMessage>);
 

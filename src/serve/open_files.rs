@@ -1,17 +1,17 @@
-//! The limit of open files: at the start it is raised to what all doors need.
+//! Limit of open files. It is raised at start to the number that all listeners need.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{admin, http, smtp};
 
-/// Files beside connections: the database, listeners, the log, the runtimes.
+/// Number of files beside connections: the database, listeners, the log, the runtimes.
 const OTHER_FILES: usize = 64;
 
-/// Files that may be open when every door has as many connections as it takes.
-// The sum is far below the largest of either type.
+/// Number of open files when every listener has its maximum of connections.
+// The sum is far below the maximum of either type.
 const NEEDED_FILES: u64 = (http::MAX_CONNECTIONS + smtp::MAX_SESSIONS + admin::MAX_CONNECTIONS + OTHER_FILES) as u64;
 
-/// Raises the limit as far as needed and allowed; says so if that is not enough.
+/// Raises the limit as far as needed and allowed. Logs a warning if that is not enough.
 pub(super) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(current) = current.filter(|current| *current < NEEDED_FILES) else { return };

@@ -1,4 +1,5 @@
-//! Listening sockets that a supervisor holds and passes on (sd_listen_fds(3)): connections wait in them while the server is replaced.
+//! Listening sockets that a supervisor holds and passes on (sd_listen_fds(3)). Connections wait in
+//! them while the server is replaced.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +8,7 @@ use listenfd::ListenFd;
 
 use super::ServeError;
 
-/// What was passed on.
+/// Sockets that were passed on.
 #[derive(Default)]
 pub(super) struct PassedSockets {
     pub(super) http: Vec<(TcpListener, SocketAddr)>,
@@ -15,10 +16,11 @@ pub(super) struct PassedSockets {
 }
 
 impl PassedSockets {
-    /// Takes the sockets, by their names (`FileDescriptorName=`): `smtp` is for mail, whatever else for HTTP.
+    /// Takes the sockets by their names (`FileDescriptorName=`): `smtp` is for mail, any other name
+    /// for HTTP.
     ///
     /// # Errors
-    /// When one of them does not listen for TCP.
+    /// If one of them does not listen for TCP.
     pub(super) fn take() -> Result<Self, ServeError> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
@@ -33,7 +35,7 @@ impl PassedSockets {
                 Ok((listener, address))
             });
             let taken = taken.map_err(|error| ServeError::PassedSocket(name.to_owned(), error))?;
-            // Without a name of its own, a socket has that of its unit.
+            // A socket without a name of its own has the name of its unit.
             let is_mail = matches!(name, "smtp" | "overdue-smtp.socket");
             if is_mail { passed.smtp.push(taken) } else { passed.http.push(taken) }
         }

@@ -1,5 +1,6 @@
-//! What was read from files at the start is read again at SIGHUP, and certificates also when their files change: whoever renews or edits
-//! them has nothing to restart. The supervisor is told when it begins and when it is done (`Type=notify-reload`, systemd.service(5)).
+//! Reloads files at SIGHUP, and certificates also when their files change, so that a renewal or an
+//! edit needs no restart. The supervisor is notified when a reload begins and ends
+//! (`Type=notify-reload`, systemd.service(5)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,25 +15,25 @@ use crate::blocking_threads::{BlockingTaskError, BlockingThreads};
 use crate::certificate::{Certificate, CertificateReload};
 use crate::engine::Handle;
 
-/// How often the files of certificates are looked at.
+/// Interval between two checks of certificate files.
 const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What can be read again.
+/// Files that can be reloaded.
 pub(super) struct ReloadableFiles {
     pub(super) certificates: Vec<Certificate>,
     pub(super) declared: Option<DeclaredFiles>,
-    /// What links to pages begin with.
+    /// Base of links to pages.
     pub(super) pages: Option<String>,
 }
 
 impl ReloadableFiles {
-    /// Reads them again as long as the runtime runs.
+    /// Reloads them until the runtime ends.
     pub(super) fn watch(self, handle: Handle, blocking: Arc<BlockingThreads>, mut hangups: HangupCount) {
         tokio::spawn(async move {
             loop {
                 tokio::select! {
                     heard = hangups.changed() => {
-                        // Nobody hears any more only when the runtime ends.
+                        // The channel closes only when the runtime ends.
                         if heard.is_err() {
                             return;
                         }
@@ -45,7 +46,7 @@ impl ReloadableFiles {
     }
 
     async fn reload(&self, handle: &Handle, blocking: &BlockingThreads) {
-        // One message: the one means nothing without the other.
+        // One message: neither part means anything without the other.
         match NotifyState::monotonic_usec_now() {
             Ok(now) => drop(sd_notify::notify(&[NotifyState::Reloading, now])),
             Err(error) => tracing::warn!("the supervisor cannot be told of SIGHUP: {error}"),
@@ -63,7 +64,7 @@ impl ReloadableFiles {
     async fn reload_certificates(&self, blocking: &BlockingThreads, even_if_same: bool) {
         for certificate in &self.certificates {
             let looking = certificate.clone();
-            // Too much waits for the disk: the next look is soon.
+            // Too many tasks wait for the disk. The next attempt is soon.
             let Ok(reread) = blocking.run(move || looking.reload(even_if_same)).await.map_err(|BlockingTaskError| ()) else { continue };
             log_reload(certificate, &reread);
         }

@@ -1,4 +1,4 @@
-//! Signals: which of them stop the server, and which it outlives.
+//! Signals that stop the server, and signals that it must survive.
 
 use std::io;
 
@@ -6,10 +6,11 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// A write went beyond the limit for the size of files (`RLIMIT_FSIZE`). The number is the same on Linux, macOS and the BSDs.
+/// Signal of a write beyond the limit for the size of files (`RLIMIT_FSIZE`). The number is the
+/// same on Linux, macOS and the BSDs.
 const SIGXFSZ: i32 = 25;
 
-/// The signals that ask to stop.
+/// Signals that request a stop.
 pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -20,7 +21,7 @@ impl StopSignals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next of them and names it.
+    /// Waits for the next of them and returns its name.
     pub(super) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -29,14 +30,14 @@ impl StopSignals {
     }
 }
 
-/// How often a hangup was heard. Whoever reads files again at one waits for it to change.
+/// Number of hangup signals. A task that reads files again at a hangup waits for it to change.
 pub(super) type HangupCount = watch::Receiver<u32>;
 
-/// From now on a terminal that hangs up and a limit for the size of files do not end the process. A write beyond that limit fails like
-/// one on a full disk.
+/// Makes sure that a terminal that hangs up and a limit for the size of files no longer end the
+/// process. A write beyond that limit then fails like one on a full disk.
 pub(super) fn handle_hangups(runtime: &Runtime) -> io::Result<HangupCount> {
     let _within = runtime.enter();
-    // What handles a signal is never taken back, also when nobody waits for it any more.
+    // The handler of a signal stays installed, even if no task waits for it any longer.
     drop(signal(SignalKind::from_raw(SIGXFSZ))?);
     let mut hangup = signal(SignalKind::hangup())?;
     let (heard, hangups) = watch::channel(0);

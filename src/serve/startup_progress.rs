@@ -1,4 +1,5 @@
-//! Tells the log and the supervisor how far a long start or recovery is: systemd ends a start that says nothing for 90 seconds.
+//! Reports the progress of a long start or recovery to the log and the supervisor. systemd ends a
+//! start that is silent for 90 seconds.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,12 +11,12 @@ use super::watchdog::LastActivity;
 use crate::clock::Clock;
 use crate::store::ProgressReporter;
 
-/// Time between two lines.
+/// Time between two reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
-/// The time that the supervisor is asked for each time, in microseconds.
+/// Time that each report requests from the supervisor, in microseconds.
 const TIMEOUT_EXTENSION_MICROS: u32 = 60_000_000;
 
-/// What a server tells, and when it last did so.
+/// Creates the reporter of a server, which records the time of each report.
 pub(super) fn startup_progress(noted: LastActivity) -> ProgressReporter {
     let tell = |what: &'static str, percent| {
         tracing::info!("{what}: {percent} %");
@@ -28,7 +29,7 @@ pub(super) fn startup_progress(noted: LastActivity) -> ProgressReporter {
     })
 }
 
-/// Passes on what comes after a while of work.
+/// Limits the reports to one in each interval. A short job makes none.
 fn rate_limited_progress(clock: Clock, tell: impl Fn(&'static str, u64) + Send + Sync + 'static) -> ProgressReporter {
     let last = Mutex::new(clock.uptime());
     ProgressReporter::with_callback(move |what, percent| {
@@ -60,7 +61,7 @@ mod tests {
             batch.set_meta_value(crate::store::MetaKey::NextId, number).unwrap();
             batch.commit().unwrap();
         }
-        // What a kill leaves.
+        // The file as after a kill.
         let left = std::fs::read(&path).unwrap();
         drop(store);
         std::fs::write(&path, &left).unwrap();
@@ -74,7 +75,7 @@ mod tests {
         drop(Store::open_with_progress(&medium, &slow).unwrap());
         assert!(told.lock().unwrap().is_empty(), "it took no time");
         std::fs::write(&path, &left).unwrap();
-        // Every look at the file takes a second now.
+        // Each report takes a second of the clock now.
         let slow = ProgressReporter::with_callback(move |what, percent| {
             shown.advance_secs(1);
             slow.report(what, percent, 100);

@@ -1,6 +1,8 @@
-//! Tells the supervisor, as long as it is so, that those who work get on with their work (`WatchdogSec=`, systemd.service(5)).
+//! Feeds the watchdog of the supervisor while the writer and the notifier make progress
+//! (`WatchdogSec=`, systemd.service(5)).
 //!
-//! That is no matter of success: on a full disk the writer tries again and again, and a restart would not help.
+//! Success does not matter: on a full disk the writer tries again and again, and a restart would
+//! not help.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +15,13 @@ use super::notify_supervisor;
 use crate::clock::Clock;
 use crate::engine::Handle;
 
-/// How long one step of the writer may take without a word of how far it is.
+/// Maximum time of one step of the writer without a progress report.
 const MAX_STEP_TIME: Duration = Duration::from_secs(60);
-/// How long a round of the notifier may take: it begins one at least every 30 seconds, and waits for the writer in it.
+/// Maximum time of a round of the notifier. It begins one at least every 30 seconds, and waits for
+/// the writer in it.
 const MAX_ROUND_TIME: Duration = Duration::from_secs(120);
 
-/// An uptime that somebody notes now and then.
+/// Uptime of the last activity, updated now and then.
 #[derive(Clone, Default)]
 pub(super) struct LastActivity(pub(super) Arc<AtomicU64>);
 
@@ -32,7 +35,7 @@ impl LastActivity {
     }
 }
 
-/// Feeds the watchdog, if there is one: four times in its interval.
+/// Feeds the watchdog, if there is one, four times in its interval.
 pub(super) fn start(handle: Handle, told: LastActivity, round: LastActivity) {
     let Some(interval) = sd_notify::watchdog_enabled() else { return };
     tokio::spawn(async move {
@@ -47,8 +50,8 @@ pub(super) fn start(handle: Handle, told: LastActivity, round: LastActivity) {
     });
 }
 
-/// Who does not get on, by how long a step of the writer has taken, and how long it is since it said how far it is and since the notifier
-/// began a round.
+/// Returns the component that makes no progress. The arguments are the time of the writer's current
+/// step, and the times since its last progress report and since the notifier began a round.
 fn stuck_component(step: Duration, told: Duration, round: Duration) -> Option<&'static str> {
     if step.min(told) >= MAX_STEP_TIME {
         return Some("the writer");
@@ -67,7 +70,7 @@ mod tests {
             // Idle, or at work.
             (Duration::ZERO, hour, short, None),
             (short, hour, short, None),
-            // A long recovery says how far it is.
+            // A long recovery reports its progress.
             (hour, short, short, None),
             (long, hour, short, Some("the writer")),
             (short, short, hour, Some("what sends alerts")),

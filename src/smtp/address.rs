@@ -1,16 +1,16 @@
-//! What the recipient of a mail says about the check to ping, before anyone looks whether there is such a check.
+//! Parser of mail recipients. It returns the target of the ping without checking that it exists.
 
 use crate::domain::ids::parse_hyphenated_uuid;
 use crate::domain::project::PingKey;
 use crate::domain::text::Slug;
 use crate::engine::command::PingTarget;
 
-/// The domain that mail is taken for.
+/// Domain for which mail is accepted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MailDomain(Box<str>);
 
 impl MailDomain {
-    /// Refuses what cannot stand after the `@` of an address; the message says what can.
+    /// Parses a domain. The error says which domains are valid after the `@` of an address.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_') || (!c.is_ascii() && !c.is_control());
         match text.len() {
@@ -19,28 +19,28 @@ impl MailDomain {
         }
     }
 
-    /// The domain as it was given.
+    /// Returns the domain as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether `other` is this domain: the case of letters does not matter (RFC 5321, section 2.4).
+    /// True if `other` is this domain. Case does not matter (RFC 5321, section 2.4).
     fn matches(&self, other: &str) -> bool {
         let lower = |text: &str| text.to_lowercase();
         self.0.eq_ignore_ascii_case(other) || lower(&self.0) == lower(other)
     }
 }
 
-/// Why a recipient was refused. Neither tells whether a check exists.
+/// Reason why a recipient was refused. It does not reveal whether a check exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecipientError {
-    /// Mail for another domain: nothing is ever relayed.
+    /// Mail for another domain. Mail is never relayed.
     OtherDomain,
     /// Neither a UUID nor a ping key and a slug.
     BadMailbox,
 }
 
-/// Reads a recipient: `<uuid>@DOMAIN`, the UUID in either case, or `<ping key>+<slug>@DOMAIN`.
+/// Parses a recipient: `<uuid>@DOMAIN`, the UUID in either case, or `<ping key>+<slug>@DOMAIN`.
 pub fn parse_recipient(recipient: &str, domain: &MailDomain) -> Result<PingTarget, RecipientError> {
     let (mailbox, of) = recipient.rsplit_once('@').ok_or(RecipientError::BadMailbox)?;
     if !domain.matches(of) {

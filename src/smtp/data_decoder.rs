@@ -1,16 +1,18 @@
-//! Finds where the content after DATA ends and takes the dots out that the sender put in (RFC 5321, section 4.5.2).
+//! Decoder of the content after DATA: finds its end and removes dot stuffing (RFC 5321, section
+//! 4.5.2).
 //!
-//! A line ends in CR LF and in nothing else. A bare LF or CR is content like any other byte. So only CR LF `.` CR LF ends a message, and
-//! no message can be smuggled inside another. (`smtp_proto::DataReceiver` also ends at
-//! CR LF `.` CR CR LF and misses the dot of the very first line.)
+//! A line ends in CR LF and in nothing else. A bare LF or CR is content like any other byte. So
+//! only CR LF `.` CR LF ends a message, and no message can be smuggled inside another.
+//! (`smtp_proto::DataReceiver` also ends at CR LF `.` CR CR LF and misses the dot of the very first
+//! line.)
 
-/// Where the next byte stands.
+/// Position of the next byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum LinePosition {
-    /// At the start of a line, that of the first one included.
+    /// At the start of a line, including the first one.
     #[default]
     Start,
-    /// After a dot at the start of a line, which belongs to the protocol and not to the content.
+    /// After a dot at the start of a line. The dot belongs to the protocol, not to the content.
     Dot,
     /// After such a dot and CR.
     DotCr,
@@ -20,13 +22,13 @@ enum LinePosition {
     Cr,
 }
 
-/// The place in a message that is coming in.
+/// Decoder state within an incoming message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct DataDecoder(LinePosition);
 
 impl DataDecoder {
-    /// Appends to `message` what `input` has of the content and takes it off `input`. True at the end of the content; what
-    /// is left of `input` then comes after it.
+    /// Appends the content in `input` to `message` and removes it from `input`. Returns true at the
+    /// end of the content; the rest of `input` then follows it.
     pub(super) fn decode(&mut self, input: &mut &[u8], message: &mut Vec<u8>) -> bool {
         while let Some((&byte, after)) = input.split_first() {
             match (self.0, byte) {
@@ -44,7 +46,7 @@ impl DataDecoder {
                     return true;
                 }
                 (LinePosition::DotCr, _) => {
-                    // That CR was content.
+                    // The previous CR was content.
                     message.push(b'\r');
                     self.0 = LinePosition::Cr;
                 }
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What is read of `sent`, and what is left of it when the end was seen.
+    /// Returns the decoded content of `sent`, and the rest of it when the end was seen.
     fn decode_all(sent: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
         let (mut content, mut message, mut input) = (DataDecoder::default(), Vec::new(), sent);
         let ended = content.decode(&mut input, &mut message);
@@ -86,7 +88,7 @@ mod tests {
             ("\r\n.\r\n", "\r\n", Some("")),
             ("..\r\n.a\r\n...b\r\n.\r\n", ".\r\na\r\n..b\r\n", Some("")),
             ("a.\r\nb\r\n.\r\n", "a.\r\nb\r\n", Some("")),
-            // None of these is an end, whatever other servers make of them.
+            // None of these is an end, although other servers treat it as one.
             ("a\n.\nMAIL FROM:<>\r\n.\r\n", "a\n.\nMAIL FROM:<>\r\n", Some("")),
             ("a\n.\r\nMAIL FROM:<>\r\n.\r\n", "a\n.\r\nMAIL FROM:<>\r\n", Some("")),
             ("a\r.\r\nMAIL FROM:<>\r\n.\r\n", "a\r.\r\nMAIL FROM:<>\r\n", Some("")),
@@ -105,7 +107,7 @@ mod tests {
         }
     }
 
-    /// Sends as RFC 5321 says, one byte looked at a time.
+    /// Encodes as RFC 5321 specifies, byte by byte.
     fn dot_stuff(message: &[u8]) -> Vec<u8> {
         let mut sent = Vec::new();
         for byte in message {

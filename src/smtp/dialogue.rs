@@ -1,7 +1,9 @@
-//! The conversation with one mail sender: bytes in, replies and whole messages out. It has no socket, no clock and no store.
+//! SMTP dialogue with one mail sender: bytes in, replies and whole messages out. It has no socket,
+//! no clock and no store.
 //!
-//! Command lines end in LF, with or without CR: other mail servers take both. The end of a message is stricter (see the module
-//! `data_decoder`). Mail for other domains is refused at RCPT, whoever sends it. No reply tells whether an address has a check behind it.
+//! Command lines end in LF, with or without CR: other mail servers accept both. The end of a
+//! message is stricter (see the module `data_decoder`). Mail for other domains is refused at RCPT,
+//! for any sender. No reply reveals whether an address belongs to a check.
 
 use std::borrow::Cow;
 
@@ -13,54 +15,57 @@ use super::data_decoder::DataDecoder;
 use crate::domain::ping::MAX_BODY_BYTES;
 use crate::engine::command::PingTarget;
 
-/// Bytes of the longest message, as announced with SIZE (RFC 1870).
+/// Maximum bytes of a message, as announced with SIZE (RFC 1870).
 pub const MAX_MESSAGE_BYTES: usize = MAX_BODY_BYTES;
-/// Recipients that one message may have; RFC 5321, section 4.5.3.1.8, asks for as many at least.
+/// Maximum recipients of a message; RFC 5321, section 4.5.3.1.8, requires at least this number.
 pub const MAX_RECIPIENTS: usize = 100;
-/// Bytes of the longest command line, its end included: the 512 of RFC 5321 and what parameters may add.
+/// Maximum bytes of a command line, its end included: the 512 of RFC 5321, plus room for
+/// parameters.
 pub const MAX_LINE_BYTES: usize = 2_048;
-/// Commands that one session may send: some three thousand messages.
+/// Maximum number of commands in a session: some three thousand messages.
 pub const MAX_COMMANDS: u32 = 10_000;
-/// Commands that one session may get wrong. A client of another protocol is soon told to go.
+/// Maximum number of wrong commands in a session. A client of another protocol is soon
+/// disconnected.
 pub const MAX_MISTAKES: u32 = 20;
 
-/// Text that goes to the sender, line ends included.
+/// Text that is sent to the client, line ends included.
 pub type SmtpReply = Cow<'static, str>;
 
-/// A message that was taken, for each of its recipients.
+/// An accepted message with all of its recipients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// Who sent it, as MAIL said; empty for bounces (`<>`).
+    /// Sender in MAIL; empty for bounces (`<>`).
     pub sender: String,
-    /// The checks that it names, in the order of RCPT, each once, at least one.
+    /// Targets, in the order of RCPT, each once, at least one.
     pub targets: Vec<PingTarget>,
-    /// The whole message, dots taken out; up to [`MAX_MESSAGE_BYTES`] bytes.
+    /// The whole message with dot stuffing removed; up to [`MAX_MESSAGE_BYTES`] bytes.
     pub message: Vec<u8>,
 }
 
-/// What is to be done next.
+/// Next step of the caller.
 #[derive(PartialEq, Eq, Debug)]
 pub enum DialogueStep {
-    /// Read on: all input is used up.
+    /// Read more: all input is used up.
     NeedMore,
-    /// Send this.
+    /// Send this reply.
     Reply(SmtpReply),
-    /// Send this, then do the TLS handshake. The input that came before it is void (RFC 3207, section 4.2).
+    /// Send this reply, then do the TLS handshake. Input received before it is discarded (RFC 3207,
+    /// section 4.2).
     StartTls(SmtpReply),
-    /// Log the pings, then send what [`Dialogue::delivery_reply`] says.
+    /// Log the pings, then send the result of [`Dialogue::delivery_reply`].
     Deliver(Envelope),
-    /// Send this and hang up.
+    /// Send this reply and close the connection.
     Close(SmtpReply),
 }
 
-/// Whether connections can be encrypted.
+/// State of TLS in a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsState {
     /// There is no certificate.
     None,
-    /// STARTTLS may be said.
+    /// The client may send STARTTLS.
     Offered,
-    /// It has been said.
+    /// The connection is encrypted.
     Active,
 }
 
@@ -68,13 +73,14 @@ enum DialoguePhase {
     Command,
     /// In a line that is too long, up to its end.
     LongLine,
-    /// After DATA. A message that cannot be taken is read to its end without being kept, then answered with `refused`.
+    /// After DATA. A message that cannot be accepted is read to its end without being kept, then
+    /// answered with `refused`.
     Message {
         content: DataDecoder,
         message: Vec<u8>,
-        /// Bytes of it that are kept.
+        /// Maximum bytes of it that are kept.
         max_kept: usize,
-        /// Bytes of it that were dropped since.
+        /// Bytes of it that were dropped.
         dropped: usize,
         refusal: Option<SmtpReply>,
     },
@@ -85,11 +91,11 @@ struct MailTransaction {
     targets: Vec<PingTarget>,
 }
 
-/// One session.
+/// State of one session.
 pub struct Dialogue {
     domain: MailDomain,
     tls: TlsState,
-    /// The start of a command line whose end has not come.
+    /// Start of a command line whose end has not arrived.
     line: Vec<u8>,
     phase: DialoguePhase,
     has_greeted: bool,
@@ -98,10 +104,11 @@ pub struct Dialogue {
     mistakes: u32,
 }
 
-/// A message of more bytes gets the place for the longest at once. The system gives memory for as much as comes. Growing step by step
-/// would copy the message each time, and what it leaves behind would go back to the system late or never.
+/// Size at which a message buffer is allocated at its maximum size at once. The system provides
+/// memory only for the bytes that arrive. Growing step by step would copy the message each time,
+/// and the freed buffers would return to the system late or never.
 const FULL_ALLOCATION_THRESHOLD: usize = 1 << 20;
-/// Bytes of the longest message, and of what may come with its end.
+/// Maximum bytes of a message, and of input that may follow its end.
 const MAX_BUFFERED_BYTES: usize = MAX_MESSAGE_BYTES + (64 << 10);
 
 const OK_REPLY: &str = "250 2.0.0 OK\r\n";
@@ -109,7 +116,7 @@ const RECIPIENT_OK_REPLY: &str = "250 2.1.5 OK\r\n";
 const TOO_LARGE_REPLY: &str = "552 5.3.4 Message too large: at most 33554432 bytes\r\n";
 
 impl Dialogue {
-    /// A session with a sender that has just connected, for mail to `domain`.
+    /// Creates a session with a client that has just connected, for mail to `domain`.
     pub fn new(domain: MailDomain, tls: TlsState) -> Self {
         Self {
             domain,
@@ -123,17 +130,18 @@ impl Dialogue {
         }
     }
 
-    /// What the sender hears first.
+    /// Returns the greeting of the session.
     pub fn greeting(&self) -> SmtpReply {
         format!("220 {} ESMTP overdue\r\n", self.domain.as_str()).into()
     }
 
-    /// Says what to do next and takes what it has used off `input`. Call it again until it needs more.
+    /// Returns the next step and removes the used bytes from `input`. Call it again until it needs
+    /// more.
     pub fn step(&mut self, input: &mut &[u8]) -> DialogueStep {
         match &mut self.phase {
             DialoguePhase::Message { content, message, max_kept: keep, dropped, refusal: refused } => {
                 if message.len() > FULL_ALLOCATION_THRESHOLD && message.capacity() < MAX_BUFFERED_BYTES {
-                    // Without it, the message grows as it can.
+                    // If the allocation fails, the message grows step by step.
                     let _ = message.try_reserve_exact(MAX_BUFFERED_BYTES - message.len());
                 }
                 let ended = content.decode(input, message);
@@ -178,12 +186,12 @@ impl Dialogue {
         }
     }
 
-    /// Whether a message is coming in, rather than commands.
+    /// True if a message is being received, rather than commands.
     pub fn is_in_message(&self) -> bool {
         matches!(self.phase, DialoguePhase::Message { .. })
     }
 
-    /// Bytes of the message that is coming in.
+    /// Returns the buffered bytes of the message that is being received.
     pub fn buffered_bytes(&self) -> usize {
         match &self.phase {
             DialoguePhase::Message { message, .. } => message.len(),
@@ -191,7 +199,8 @@ impl Dialogue {
         }
     }
 
-    /// Keeps no more than the first `max_kept` bytes of the message that is coming in, since there is no room for it. The rest is read.
+    /// Keeps at most the first `most` bytes of the message that is being received, because memory
+    /// is short. The rest is read and dropped.
     pub fn truncate_message(&mut self, most: usize) {
         if let DialoguePhase::Message { message, max_kept: keep, dropped, .. } = &mut self.phase {
             *keep = most;
@@ -201,7 +210,8 @@ impl Dialogue {
         }
     }
 
-    /// The reply to a message after [`Step::Deliver`]: whether its pings are logged.
+    /// Returns the reply to a message after [`DialogueStep::Deliver`]. `logged`: its pings are on
+    /// disk.
     pub fn delivery_reply(logged: bool) -> SmtpReply {
         if logged { OK_REPLY.into() } else { "451 4.3.0 Not logged: try again later\r\n".into() }
     }
@@ -213,7 +223,7 @@ impl Dialogue {
                 DialogueStep::Deliver(Envelope { sender, targets, message })
             }
             (DialoguePhase::Message { refusal: Some(refused), .. }, _) => DialogueStep::Reply(refused),
-            // No message comes in without a transaction.
+            // A message is received only within a transaction.
             _ => DialogueStep::Reply(OUT_OF_ORDER_REPLY.into()),
         }
     }
@@ -348,7 +358,7 @@ impl Dialogue {
             TlsState::None => mistake("502 5.5.1 TLS is not available\r\n"),
             TlsState::Active => mistake("503 5.5.1 TLS is active already\r\n"),
             TlsState::Offered => {
-                // All that was said in the clear is forgotten (RFC 3207, section 4.2).
+                // Everything received in clear text is discarded (RFC 3207, section 4.2).
                 self.tls = TlsState::Active;
                 self.has_greeted = false;
                 self.transaction = None;
@@ -362,7 +372,7 @@ const OUT_OF_ORDER_REPLY: &str = "503 5.5.1 Commands out of order: EHLO, MAIL, R
 
 enum CommandResult {
     Reply(SmtpReply),
-    /// A reply to what no sender of mail should say.
+    /// Reply to a command that no sender of mail should send.
     Mistake(SmtpReply),
     StartTls,
     Quit,
@@ -376,7 +386,8 @@ fn mistake(text: &'static str) -> CommandResult {
     CommandResult::Mistake(text.into())
 }
 
-/// Takes the bytes up to LF, and LF itself, off `input`, or all of it. Tells whether LF was there.
+/// Takes the bytes up to LF, and LF itself, off `input`, or all of it. Also returns true if LF was
+/// found.
 fn take_line<'x>(input: &mut &'x [u8]) -> (&'x [u8], bool) {
     let end = input.iter().position(|byte| *byte == b'\n');
     let (line, after) = input.split_at(end.map_or(input.len(), |lf| lf + 1));
@@ -384,8 +395,8 @@ fn take_line<'x>(input: &mut &'x [u8]) -> (&'x [u8], bool) {
     (line, end.is_some())
 }
 
-/// The line of a command, with angle brackets around the address of MAIL and RCPT if they are missing. RFC 5321 wants them, old devices
-/// leave them out.
+/// Returns the line of a command, and adds angle brackets around the address of MAIL and RCPT if
+/// they are missing. RFC 5321 requires them, old devices omit them.
 fn add_missing_brackets(line: &[u8]) -> Cow<'_, [u8]> {
     let Some((command, argument)) = line.iter().position(|byte| *byte == b':').and_then(|colon| line.split_at_checked(colon + 1)) else {
         return line.into();
@@ -400,7 +411,8 @@ fn add_missing_brackets(line: &[u8]) -> Cow<'_, [u8]> {
     if bare && (is(["MAIL", "FROM"]) || is(["RCPT", "TO"])) { [command, b"<", address, b">", rest].concat().into() } else { line.into() }
 }
 
-/// Whether the SIZE of a MAIL line is beyond all numbers. The parser lets it overflow, or finds fault with it.
+/// True if the SIZE of a MAIL line exceeds any integer. The parser overflows on it, or reports an
+/// error.
 fn has_oversized_size(line: &[u8]) -> bool {
     let words = line.split(u8::is_ascii_whitespace);
     let sizes = words.filter_map(|word| word.split_at_checked(5)).filter(|(name, _)| name.eq_ignore_ascii_case(b"SIZE="));
@@ -410,7 +422,8 @@ fn has_oversized_size(line: &[u8]) -> bool {
     })
 }
 
-/// Reads a sender without a domain, such as `<root>`. RFC 5321 wants a domain, appliances leave it out. Here the sender is only a note.
+/// Parses a sender without a domain, such as `<root>`. RFC 5321 requires a domain, appliances omit
+/// it. Here the sender is only informative.
 fn parse_bare_sender(line: &[u8]) -> Option<MailFrom<Cow<'_, str>>> {
     let path = line.splitn(2, |byte| *byte == b'<').nth(1)?;
     let length = path.iter().position(|byte| *byte == b'>')?;

@@ -1,4 +1,4 @@
-//! The memory that long messages have in common, so that many at once do not take all of it.
+//! Common memory budget of long messages, so that many at once do not use all memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,34 +9,36 @@ use tokio::time::timeout;
 
 use super::dialogue::MAX_MESSAGE_BYTES;
 
-/// Bytes of messages that may be coming in or waiting to be on disk at the same time, beyond a small share that each session has anyway.
+/// Maximum bytes of messages that are being received or written at the same time, beyond a small
+/// share that each session has anyway.
 pub(super) const MESSAGE_BUDGET_BYTES: usize = 3 * MAX_MESSAGE_BYTES;
 
-/// How long a message waits for room. Meanwhile others may end, and slow ones lose theirs.
+/// Time for which a message waits for memory. Meanwhile others may end, and slow ones lose theirs.
 const BUDGET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes that messages may take. Cheap to clone.
+/// Budget of message bytes. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct MessageBudget {
     total: usize,
     free: Arc<Semaphore>,
-    /// Bytes that those have who wait for more.
+    /// Bytes held by messages that wait for more.
     bytes_of_waiters: Arc<AtomicUsize>,
-    /// Tells that there is too little left.
+    /// Signal that the budget is short.
     shortage: Arc<Notify>,
 }
 
-/// Bytes taken from the budget. They are given back when this is dropped.
+/// Bytes taken from the budget. They are returned when this is dropped.
 pub(super) struct BudgetPermit(OwnedSemaphorePermit);
 
 impl MessageBudget {
-    /// A budget of so many bytes.
+    /// Creates a budget of this number of bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self { total: bytes, free: Arc::new(Semaphore::new(bytes)), bytes_of_waiters: Arc::default(), shortage: Arc::default() }
     }
 
-    /// Takes bytes, of one message or less, which `has` some already. If there are too few, it asks the slow for theirs and waits a
-    /// little, unless all are with those who wait: then nobody would give any back.
+    /// Takes bytes for one message or less, which holds `has` bytes already. If the budget is
+    /// short, it reclaims bytes from slow messages and waits a little. It does not wait if waiting
+    /// messages hold everything: then no bytes would be returned.
     pub(super) async fn acquire(&self, bytes: usize, has: usize) -> Option<BudgetPermit> {
         // The budget is 96 MiB.
         let bytes = bytes as u32;
@@ -52,23 +54,23 @@ impl MessageBudget {
         timeout(BUDGET_TIMEOUT, Arc::clone(&self.free).acquire_many_owned(bytes)).await.ok()?.ok().map(BudgetPermit)
     }
 
-    /// Waits until there is too little left for somebody.
+    /// Waits until another message finds the budget short.
     pub(super) async fn wait_for_shortage(&self) {
         self.shortage.notified().await;
     }
 
-    /// Bytes that are left.
+    /// Returns the free bytes.
     #[cfg(test)]
     pub(super) fn free_bytes(&self) -> usize {
         self.free.available_permits()
     }
 }
 
-/// Somebody waits until this is dropped.
+/// Registers a waiting message until this is dropped.
 struct BudgetWaiter<'b> {
     bytes_of_waiters: &'b AtomicUsize,
     held: usize,
-    /// What all have who wait.
+    /// Bytes held by all waiting messages.
     held_by_all: usize,
 }
 
@@ -85,12 +87,12 @@ impl Drop for BudgetWaiter<'_> {
 }
 
 impl BudgetPermit {
-    /// How many they are.
+    /// Returns the number of bytes.
     pub(super) fn count(&self) -> usize {
         self.0.num_permits()
     }
 
-    /// Adds others, taken from the same budget.
+    /// Merges another permit of the same budget.
     pub(super) fn merge(&mut self, more: Self) {
         self.0.merge(more.0);
     }
@@ -110,7 +112,7 @@ mod tests {
             async move { budget.acquire(1, 6).await.map(|taken| taken.count()) }
         });
         tokio::task::yield_now().await;
-        // One that has nothing keeps nobody waiting.
+        // A message that holds nothing blocks no other.
         assert!(timeout(BUDGET_TIMEOUT / 2, budget.acquire(1, 0)).await.is_err());
         assert!(timeout(Duration::ZERO, budget.acquire(1, 4)).await.unwrap().is_none());
         drop(second);

@@ -1,4 +1,5 @@
-//! Turns a message into pings: one for each check that it is for, all of them on disk before the sender hears that it was taken.
+//! Converts a message to pings, one for each of its checks. All of them are on disk before the
+//! sender gets a positive reply.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,23 +20,24 @@ use crate::engine::command::{Command, CommandReply, PingRequest, PingSignal, Pin
 use crate::log_limit::LogLimit;
 use crate::mail::SearchableMail;
 
-/// Messages that are read at the same time: see [limits](crate::docs::limits). Reading one takes a processor for a while.
+/// Messages that are parsed at the same time: see [limits](crate::docs::limits). Parsing one
+/// occupies a processor for a while.
 pub(super) const MAX_READERS: usize = 2;
 
 static DROPPED_LOG_LIMIT: LogLimit = LogLimit::new();
 
-/// How often a full queue is tried, and the wait in between: two seconds in all.
+/// Number of attempts on a full queue. With the wait in between they take two seconds in all.
 const SUBMIT_ATTEMPTS: u32 = 20;
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Logs the pings of a message: all of them, or none. True when they are on disk; those that name no check are left out, so that the
-/// sender does not learn which checks there are.
+/// Logs the pings of a message: all of them, or none. Returns true when they are on disk. Pings
+/// without a matching check are omitted, so that the sender does not learn which checks exist.
 pub(super) async fn log_pings(handle: &Handle, blocking: &BlockingThreads, readers: &Semaphore, peer: IpAddr, envelope: Envelope) -> bool {
     let Envelope { sender, targets, message } = envelope;
     let body = Bytes::from(message);
-    // Never closed.
+    // The semaphore is never closed.
     let Ok(reader) = readers.acquire().await else { return false };
-    // Reading a large message takes a while. If it panics, the message is still a ping.
+    // Parsing a large message takes a while. If it panics, the message is still a ping.
     let (reading, whole, named) = (handle.clone(), body.clone(), targets.clone());
     let read = blocking.run(move || signals_of_message(&reading, peer, &whole, &named)).await.unwrap_or_else(|BlockingTaskError| {
         tracing::error!("a mail could not be read and is not searched for keywords");
@@ -54,8 +56,9 @@ pub(super) async fn log_pings(handle: &Handle, blocking: &BlockingThreads, reade
     matches!(answer.await, Ok(Ok(Ok(_))))
 }
 
-/// What a message says to each of those whom it is for, by the settings of now. The writer, who looks again only if they change before
-/// it comes to that, gets as much of the text as of an HTTP body.
+/// Returns the signal of a message for each of its targets, by the current settings. The writer
+/// evaluates it again only if the settings change before that, and it gets as much of the text as
+/// of an HTTP body.
 fn signals_of_message(handle: &Handle, peer: IpAddr, message: &[u8], targets: &[PingTarget]) -> Vec<PingSignal> {
     let read = SearchableMail::parse(message);
     let [subject, text]: [Arc<str>; 2] = [&read.subject, &read.text].map(|text| searched_prefix(text).into());
@@ -83,12 +86,12 @@ fn signals_of_message(handle: &Handle, peer: IpAddr, message: &[u8], targets: &[
     targets.iter().map(signal).collect()
 }
 
-/// As much of a text as is searched in an HTTP body.
+/// Returns the part of a text that keywords are searched in, as long as in an HTTP body.
 fn searched_prefix(text: &str) -> &str {
     text.get(..text.floor_char_boundary(KEYWORD_SEARCH_BYTES)).unwrap_or_default()
 }
 
-/// Hands the pings over. A full queue is waited for, since appliances rarely send a mail again.
+/// Submits the pings. Waits for a full queue, because appliances rarely send a mail again.
 async fn submit(handle: &Handle, pings: Vec<PingRequest>) -> Option<oneshot::Receiver<CommandReply>> {
     for _ in 0..SUBMIT_ATTEMPTS {
         match handle.submit(Command::Mail(pings.clone())) {
@@ -109,7 +112,7 @@ mod tests {
     use crate::engine::{self, Writer};
     use crate::store::Medium;
 
-    /// An engine whose queue takes no more.
+    /// Returns an engine with a full queue.
     fn full_engine() -> (Handle, Writer) {
         let (handle, writer) = engine::open(engine::EngineConfig::new(Medium::memory(), 0)).unwrap();
         while handle.submit(Command::PauseCheck(CheckId(1))).is_ok() {}

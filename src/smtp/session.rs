@@ -1,4 +1,5 @@
-//! One connection: carries bytes between the socket and the dialogue, and keeps the limits of time and memory.
+//! One connection: moves bytes between the socket and the dialogue, and enforces the limits of time
+//! and memory.
 
 use std::io;
 use std::net::IpAddr;
@@ -17,21 +18,23 @@ use super::{SmtpServerState, ping_submission};
 use crate::accept::wait_for_stop;
 use crate::log_limit::LogLimit;
 
-/// A session has so long to begin a message, and the next one. The next piece of a message has to come within this time.
+/// Time in which a session must begin a message, and the next one. The next part of a message must
+/// arrive within this time.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// A session has to end within this time. A message that is complete by then is still logged and answered.
+/// Maximum time of a session. A message that is complete by then is still logged and answered.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(1_800);
-/// Replies have to be taken, and a TLS handshake done, within this time.
+/// Time in which the client must read a reply or complete a TLS handshake.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes read at once.
 const READ_BYTES: usize = 16_384;
 /// Bytes of a message that each session may hold without the common budget.
 const UNBUDGETED_BYTES: usize = 65_536;
-/// The common budget is taken in multiples of so many bytes, as they come.
+/// Step in which the common budget is taken, in bytes, as they arrive.
 const BUDGET_STEP_BYTES: usize = 1_048_576;
-/// In this time a sender sends [`MIN_BYTES_PER_INTERVAL`], or it is slow: it loses its part of the budget to another that needs it.
+/// Interval in which a sender must send [`MIN_BYTES_PER_INTERVAL`]. Otherwise it is slow, and loses
+/// its part of the budget to another that needs it.
 const RATE_INTERVAL: Duration = Duration::from_secs(10);
-/// 1 kB a second.
+/// Minimum bytes in an interval: 1 kB a second.
 const MIN_BYTES_PER_INTERVAL: usize = 10_000;
 
 static REFUSAL_LOG_LIMIT: LogLimit = LogLimit::new();
@@ -39,18 +42,18 @@ static REFUSAL_LOG_LIMIT: LogLimit = LogLimit::new();
 const TOO_SLOW_REPLY: &[u8] = b"421 4.4.2 Too slow\r\n";
 const STOPPING_REPLY: &[u8] = b"421 4.3.2 The service is stopping\r\n";
 
-/// How a conversation ended.
+/// Result of a session.
 enum SessionEnd {
     Close,
     StartTls,
 }
 
-/// Speaks with a sender until either has had enough.
+/// Runs a session until either side ends it.
 pub(super) async fn run_session(mut stream: TcpStream, peer: IpAddr, door: Arc<SmtpServerState>, stop: watch::Receiver<bool>) {
     let tls = if door.config.certificate.is_some() { TlsState::Offered } else { TlsState::None };
     let dialogue = Dialogue::new(door.config.domain.clone(), tls);
     let mut session = SmtpSession { dialogue, peer, server: door, stop, budget_permit: None, is_slow: false };
-    // What goes wrong on a connection concerns that connection only.
+    // An error of a connection concerns that connection only.
     if let Err(error) = session.serve(&mut stream).await {
         tracing::debug!(%peer, %error, "mail session broken off");
     }
@@ -61,15 +64,16 @@ struct SmtpSession {
     peer: IpAddr,
     server: Arc<SmtpServerState>,
     stop: watch::Receiver<bool>,
-    /// What the message that is coming in takes of the common budget.
+    /// Permit for the part of the common budget that the current message takes.
     budget_permit: Option<BudgetPermit>,
-    /// The message that is coming in has come slowly of late.
+    /// True if the current message has arrived slowly in the last interval.
     is_slow: bool,
 }
 
 impl SmtpSession {
     async fn serve(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        // Replies are short, and the sender waits for each. Nagle's algorithm would only delay them.
+        // Replies are short, and the sender waits for each. Nagle's algorithm would only delay
+        // them.
         stream.set_nodelay(true)?;
         send_bytes(stream, self.dialogue.greeting().as_bytes()).await?;
         if let SessionEnd::StartTls = self.run_dialogue(stream).await?
@@ -90,7 +94,7 @@ impl SmtpSession {
         let mut came = 0;
         loop {
             let in_message = self.dialogue.is_in_message();
-            // Whatever ends the wait comes before what has come in, and who needs room before all.
+            // Any end of the wait takes precedence over input, and a shortage over both.
             let read = tokio::select! {
                 biased;
                 () = budget.wait_for_shortage(), if self.is_slow && self.budget_permit.is_some() => {
@@ -119,13 +123,13 @@ impl SmtpSession {
                 return Ok(SessionEnd::Close);
             }
             if self.budget_permit.is_none() {
-                // It counts from the first piece that takes of the budget.
+                // The interval begins with the first bytes that use the budget.
                 (self.is_slow, came) = (false, 0);
                 look.set(sleep(RATE_INTERVAL));
             }
             came += read;
             let (replies, end) = self.process_input(&mut input).await;
-            // Commands alone do not keep a session open.
+            // Commands alone do not extend a session.
             let progressed = in_message || self.dialogue.is_in_message();
             send_bytes(stream, replies.as_bytes()).await?;
             if let Some(end) = end {
@@ -137,7 +141,7 @@ impl SmtpSession {
         }
     }
 
-    /// Answers all that has come in. The replies go out in one write, for pipelining (RFC 2920).
+    /// Processes all input. The replies are sent in one write, for pipelining (RFC 2920).
     async fn process_input(&mut self, input: &mut &[u8]) -> (String, Option<SessionEnd>) {
         let mut replies = String::new();
         let end = loop {
@@ -171,7 +175,7 @@ impl SmtpSession {
         (replies, end)
     }
 
-    /// Counts what was not taken, a recipient, a message, a command, and tells the log of it.
+    /// Counts and logs a refused recipient, message or command.
     fn record_refusal(&self, reply: &str) {
         if !reply.starts_with(['4', '5']) {
             return;
@@ -184,7 +188,8 @@ impl SmtpSession {
         }
     }
 
-    /// Takes as much of the common budget as the message needs that has come so far, or gives it back. False if there is not enough.
+    /// Takes the part of the common budget that the received message needs, or returns it. Returns
+    /// false if the budget does not suffice.
     async fn reserve_message(&mut self) -> bool {
         let held = self.dialogue.buffered_bytes();
         if held <= UNBUDGETED_BYTES {
@@ -204,7 +209,7 @@ impl SmtpSession {
         true
     }
 
-    /// Gives back what the message has of the budget. Its beginning is still a ping.
+    /// Returns the message's part of the budget. Its beginning is still a ping.
     fn truncate_message(&mut self) {
         tracing::debug!(peer = %self.peer, "a mail is cut for want of room");
         self.dialogue.truncate_message(UNBUDGETED_BYTES);

@@ -1,4 +1,4 @@
-//! redb panics on some damaged pages. Here that becomes an error like any other.
+//! Turns panics of redb into errors. redb panics on some damaged pages.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -9,13 +9,14 @@ use super::StoreError;
 use super::storage::Storage;
 
 thread_local! {
-    /// Panics of the library on this thread are caught and told as errors.
+    /// True while panics of redb on this thread are caught and returned as errors.
     static IS_CATCHING: Cell<bool> = const { Cell::new(false) };
-    /// The last of them was one of the library, not one of ours.
+    /// True if the last caught panic came from redb and not from our code.
     static IS_LIBRARY_PANIC: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does what reads or writes the database. A panic of the library is an error: the database is damaged.
+/// Runs `work`, which reads or writes the database. A panic of redb becomes an error: the database
+/// is damaged.
 pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -43,7 +44,7 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Re
     }
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     format!("a page makes no sense ({})", text.unwrap_or("no reason given"))

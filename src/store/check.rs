@@ -1,4 +1,5 @@
-//! Rows of checks: a checkpoint of what the engine holds in memory, written when a check is changed and in turns meanwhile.
+//! Rows of checks: a checkpoint of the state that the engine holds in memory. A row is written when
+//! its check is edited, and from time to time in rotation.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 
-/// `checks`: check id -> `CheckRecord`. A row holds every ping of its check up to its `last_arrival`.
+/// `checks`: check id -> `CheckRecord`. A row includes every ping of its check up to its
+/// `last_arrival`.
 pub(super) const CHECKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("checks");
 
 #[derive(Serialize, Deserialize)]
@@ -40,7 +42,7 @@ struct CheckRecord<'a> {
     start_kw: &'a str,
     success_kw: &'a str,
     failure_kw: &'a str,
-    /// subject, body, http_body, default_fail
+    /// Filters for subject, body and http_body, and default_fail.
     filters: [bool; 4],
     channels: Vec<u64>,
     /// 0 new, 1 up, 2 down, 3 paused
@@ -52,33 +54,35 @@ struct CheckRecord<'a> {
     n_pings: u64,
     last_arrival: u64,
     last_flip: u64,
-    /// Version 2 from here on.
+    /// Since version 2.
     #[serde(default)]
     outcomes: u64,
     #[serde(default)]
     failures: u16,
-    /// Version 3 from here on. 0 quiet, 1 told, 2 away, 3 failures; of version 4: 4 parent, 5 behind, 6 unheard, 7 window; of version 5:
-    /// 8 trial
+    /// Since version 3. 0 not needed, 1 notified, 2 server outage, 3 below threshold. Since version
+    /// 4: 4 parent pending, 5 parent down, 6 undelivered, 7 window. Since version 5: 8 trial.
     #[serde(default)]
     telling: u8,
-    /// When it is decided again, for 2 to 5, 7 and 8.
+    /// Time of the next decision, for 2 to 5, 7 and 8.
     #[serde(default)]
     telling_at: i64,
     #[serde(default = "one")]
     after: u8,
-    /// Version 4 from here on.
+    /// Since version 4.
     #[serde(default)]
     parents: Vec<u64>,
-    /// The parent that hides it, for 5.
+    /// Parent that hides the check, for 5.
     #[serde(default)]
     behind: u64,
-    /// Version 5 from here on.
+    /// Since version 5.
     #[serde(default)]
     untouched: bool,
-    /// Version 6 from here on. Nothing has arrived at what is untouched; of what is not, version 5 did not tell.
+    /// Since version 6. Number of imported pings. Ignored for a check that is unused since its
+    /// import: all its pings are imported. For other checks, version 5 did not store the number.
     #[serde(default)]
     brought: u64,
-    /// Version 7 from here on. Name, slug and tags under which its downtime was told, if it has others by now.
+    /// Since version 7. Name, slug and tags in the alert about the current downtime, if they have
+    /// changed since.
     #[serde(borrow, default)]
     told_as: Option<(&'a str, &'a str, &'a str)>,
 }
@@ -88,7 +92,7 @@ impl<'a> Record<'a> for CheckRecord<'a> {
     const VERSION: u8 = 7;
 }
 
-/// The number that stands for a stored status.
+/// Returns the stored number of a status.
 pub(super) fn status_number(status: Status) -> u8 {
     match status {
         Status::New => 0,
@@ -98,7 +102,7 @@ pub(super) fn status_number(status: Status) -> u8 {
     }
 }
 
-/// The stored status that a number stands for.
+/// Returns the status of a stored number.
 pub(super) fn status_of(number: u8) -> Option<Status> {
     Some(match number {
         0 => Status::New,
@@ -113,7 +117,8 @@ fn one() -> u8 {
     1
 }
 
-/// The kind of a telling, when it is decided again, and the parent that hides the check.
+/// Returns the stored form of a notification state: its kind, the time of the next decision, and
+/// the parent that hides the check.
 fn notification_state_numbers(telling: NotificationState) -> (u8, i64, u64) {
     match telling {
         NotificationState::NotNeeded => (0, 0, 0),
@@ -191,7 +196,7 @@ impl<'a> From<&'a Check> for CheckRecord<'a> {
 }
 
 impl CheckRecord<'_> {
-    /// The check, or the name of the field that holds what no release can have written.
+    /// Returns the check, or the name of a field whose value no release can have written.
     fn check(&self, id: CheckId) -> Result<Check, &'static str> {
         let [subject, body, http_body, default_fail] = self.filters;
         let settings = CheckSettings {
@@ -243,14 +248,15 @@ impl CheckRecord<'_> {
     }
 }
 
-/// Makes the table, so that readers find it.
+/// Creates the table so that readers can open it.
 pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
     transaction.open_table(CHECKS)?;
     Ok(())
 }
 
 impl Batch {
-    /// Writes the rows of checks; in the order of their ids it touches the fewest pages. How many bytes it wrote.
+    /// Writes the rows of checks and returns the number of bytes written. Ordered by id, the writes
+    /// touch the fewest pages.
     pub fn put_checks<'a>(&self, checks: impl IntoIterator<Item = &'a Check>) -> Result<u64, StoreError> {
         let mut table = self.transaction.open_table(CHECKS)?;
         let (mut bytes, mut written) = (Vec::new(), 0);
@@ -272,21 +278,22 @@ impl Batch {
     }
 }
 
-/// The check in a row.
+/// Reads the check in a row.
 pub(super) fn read_check(id: u64, bytes: &[u8]) -> Result<Check, StoreError> {
     let row: CheckRecord<'_> = record::decode(bytes)?;
     row.check(CheckId(id)).map_err(|field| record::corrupt::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}")))
 }
 
-/// Why a row cannot be read, and a row in its place: a check that is paused until its owner has corrected it, and says why. There is none
-/// in place of a row of which nothing can be read.
+/// Returns the reason why a row cannot be read, and a replacement row: a check that is paused until
+/// a user corrects it, with a note about the problem. There is no replacement if no part of the row
+/// can be read.
 pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u8>>)> {
     let mut row: CheckRecord<'_> = match record::decode(bytes) {
         Ok(row) => row,
         Err(error) => return Some((error, None)),
     };
     let mut fields = Vec::new();
-    // Each field is replaced once; what is not found wrong by then cannot be helped.
+    // Each field is replaced at most once. If it is still invalid, the row cannot be repaired.
     while let Err(field) = row.check(CheckId(id)) {
         if fields.contains(&field) {
             return Some((record::corrupt::<CheckRecord<'_>>(&format_args!("`{field}` of check {id}")), None));
@@ -324,7 +331,7 @@ pub(super) fn unreadable_check_row(id: u64, bytes: &[u8]) -> Option<(StoreError,
 }
 
 impl Snapshot {
-    /// Every check as of its row, oldest first.
+    /// Returns every check as of its row, oldest first.
     pub fn checks(&self) -> Result<impl Iterator<Item = Result<Check, StoreError>> + use<>, StoreError> {
         let table = self.transaction.open_table(CHECKS)?;
         Ok(table.range::<u64>(..)?.map(|row| {

@@ -1,7 +1,9 @@
-//! Long bodies, which are written in pieces over several commits, ahead of the pings that they belong to: so no commit is long.
+//! Long bodies. They are written in chunks over several commits before the pings that they belong
+//! to, so that no commit takes long.
 //!
-//! An upload is unreferred from its first piece on, until the commit that logs its pings; and again when the last of them has gone. What is
-//! unreferred when nobody writes it belongs to nobody and is removed, piece by piece.
+//! An upload is unreferenced from its first chunk until the commit that logs its pings, and again
+//! once the last of these pings is removed. An unreferenced upload that is not being written is
+//! removed chunk by chunk.
 
 use std::collections::HashMap;
 
@@ -10,14 +12,14 @@ use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransactio
 use super::ping::BodyPart;
 use super::{Batch, StoreError};
 
-/// `pieces`: (upload, place) -> bytes of a body, the first place is 0.
+/// `pieces`: (upload, chunk number from 0) -> bytes of a body.
 pub(super) const CHUNKS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("pieces");
-/// `uploads`: upload -> how many pings have it as their body.
+/// `uploads`: upload -> number of pings with this body.
 pub(super) const UPLOADS: TableDefinition<'_, u64, u64> = TableDefinition::new("uploads");
-/// `unreferred`: uploads that no ping has as its body.
+/// `unreferred`: uploads that are the body of no ping.
 pub(super) const UNREFERENCED: TableDefinition<'_, u64, ()> = TableDefinition::new("unreferred");
 
-/// Makes the tables, so that readers find them.
+/// Creates the tables so that readers can open them.
 pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     transaction.open_table(CHUNKS)?;
     transaction.open_table(UPLOADS)?;
@@ -26,7 +28,7 @@ pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreE
 }
 
 impl Batch {
-    /// Begins an upload; its number.
+    /// Begins an upload and returns its number.
     pub fn begin_upload(&self) -> Result<u64, StoreError> {
         let last = self.transaction.open_table(UPLOADS)?.last()?.map_or(0, |(number, _)| number.value());
         let mut unreferred = self.transaction.open_table(UNREFERENCED)?;
@@ -35,20 +37,21 @@ impl Batch {
         Ok(number)
     }
 
-    /// Adds a piece to an upload.
+    /// Adds a chunk to an upload.
     pub fn put_chunk(&self, upload: u64, place: u64, bytes: &[u8]) -> Result<(), StoreError> {
         self.transaction.open_table(CHUNKS)?.insert((upload, place), bytes)?;
         Ok(())
     }
 
-    /// So many pings have this upload as their body from now on.
+    /// Sets the number of pings that have this upload as their body. The upload is then referenced.
     pub(super) fn add_references(&self, upload: u64, pings: u64) -> Result<(), StoreError> {
         self.transaction.open_table(UNREFERENCED)?.remove(upload)?;
         self.transaction.open_table(UPLOADS)?.insert(upload, pings)?;
         Ok(())
     }
 
-    /// For each of these, which may repeat, one ping less has it as its body; whether some are unreferred now.
+    /// Removes one reference to each of these uploads, which may repeat. Returns true if an upload
+    /// became unreferenced.
     pub(super) fn remove_references(&self, gone: &[u64]) -> Result<bool, StoreError> {
         if gone.is_empty() {
             return Ok(false);
@@ -69,7 +72,8 @@ impl Batch {
         Ok(some)
     }
 
-    /// Each upload has so many pings, or none; whether that is news.
+    /// Sets the number of references of each upload; uploads that are not listed have none. Returns
+    /// true if a number changed.
     pub(super) fn set_reference_counts(&self, counts: &HashMap<u64, u64>) -> Result<bool, StoreError> {
         let mut uploads = self.transaction.open_table(UPLOADS)?;
         let mut unreferred = self.transaction.open_table(UNREFERENCED)?;
@@ -90,7 +94,8 @@ impl Batch {
         Ok(news)
     }
 
-    /// The first unreferred upload from a number on, apart from the one that is being written.
+    /// Returns the first unreferenced upload from a number on, except the one that is being
+    /// written.
     pub fn first_unreferenced(&self, from: u64, written: Option<u64>) -> Result<Option<u64>, StoreError> {
         let unreferred = self.transaction.open_table(UNREFERENCED)?;
         for row in unreferred.range(from..)? {
@@ -102,12 +107,14 @@ impl Batch {
         Ok(None)
     }
 
-    /// Removes pieces of an unreferred upload, one at least, and none more once `most_bytes` are gone; with the last it is forgotten. How many.
+    /// Removes chunks of an unreferenced upload: at least one, and further ones until `most_bytes`
+    /// are removed. The upload itself is removed with its last chunk. Returns the number of removed
+    /// chunks.
     pub fn remove_chunks(&self, upload: u64, most_bytes: u64) -> Result<usize, StoreError> {
         let mut pieces = self.transaction.open_table(CHUNKS)?;
         let (mut removed, mut bytes) = (0, 0);
         while removed == 0 || bytes < most_bytes {
-            // One after the other: looking at a place reads its piece.
+            // One chunk at a time: looking up a key reads its chunk.
             let next = pieces.range((upload, 0)..=(upload, u64::MAX))?.next().transpose()?.map(|(place, _)| place.value());
             let Some(place) = next else {
                 self.transaction.open_table(UNREFERENCED)?.remove(upload)?;
@@ -120,7 +127,7 @@ impl Batch {
     }
 }
 
-/// Puts the pieces of an upload together in `body`, as many as it has room for.
+/// Appends the chunks of an upload to `body`, up to a length of `len`.
 pub(super) fn read_upload(transaction: &ReadTransaction, upload: u64, len: usize, body: &mut Vec<u8>) -> Result<(), StoreError> {
     for row in transaction.open_table(CHUNKS)?.range((upload, 0)..=(upload, u64::MAX))? {
         let (_, piece) = row?;
@@ -132,7 +139,7 @@ pub(super) fn read_upload(transaction: &ReadTransaction, upload: u64, len: usize
     Ok(())
 }
 
-/// Returns a part of the body in an upload. No more pieces are read than hold it.
+/// Returns a part of the body in an upload. Reads only the chunks that contain the part.
 pub(super) fn read_upload_part(transaction: &ReadTransaction, upload: u64, part: BodyPart) -> Result<Vec<u8>, StoreError> {
     let pieces = transaction.open_table(CHUNKS)?;
     let mut rows = pieces.range((upload, 0)..=(upload, u64::MAX))?;

@@ -1,4 +1,4 @@
-//! Where the log of pings goes on behind pages that cannot be read.
+//! Search for the first readable entry of the log of pings after unreadable pages.
 
 use redb::StorageError;
 
@@ -6,15 +6,16 @@ use super::ping::{BODIES, PINGS};
 use super::{Snapshot, StoreError};
 use crate::domain::ids::Arrival;
 
-/// Rows among which one that cannot be read is searched.
+/// Maximum number of rows that are searched for the first unreadable one.
 const MAX_SEARCHED_ROWS: usize = 4096;
 
 impl Snapshot {
-    /// The first arrival, from a given one up to another, after everything in between that cannot be read; the given one if all can.
+    /// Returns the first arrival after all unreadable rows between `from` and `up_to`. Returns
+    /// `from` if all rows can be read.
     pub fn first_readable_arrival(&self, from: Arrival, up_to: Arrival) -> Result<Arrival, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
         let bodies = self.transaction.open_table(BODIES)?;
-        // The rows up to the first that cannot be read.
+        // Walks the rows up to the first unreadable one.
         let (mut last, mut damaged) = (from.0, false);
         for row in pings.range(from.0..=up_to.0)?.take(MAX_SEARCHED_ROWS) {
             match row.and_then(|(arrival, _)| bodies.get(arrival.value()).map(|_| arrival.value())) {
@@ -29,7 +30,7 @@ impl Snapshot {
         if !damaged {
             return Ok(from);
         }
-        // A page holds few or many rows: steps that double find its end soon.
+        // A page has few or many rows. Doubling steps find its end quickly.
         let mut step = 1;
         while last.saturating_add(step) < up_to.0 {
             let next = last + step;

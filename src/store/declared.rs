@@ -1,4 +1,5 @@
-//! Rows of what a file owns: few or many, small, read whole at start.
+//! Rows for objects that a configuration file manages. They are small and are read completely at
+//! start.
 
 use redb::{TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::declared::ConfigSource;
 
-/// `sources`: id of a channel, check, window, key or user -> `DeclaredRecord`.
+/// `managed`: id of a channel, check, window, key or user -> `DeclaredRecord`.
 pub(super) const DECLARED: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("managed");
 
 #[derive(Serialize, Deserialize)]
@@ -20,13 +21,13 @@ impl<'a> Record<'a> for DeclaredRecord<'a> {
     const VERSION: u8 = 1;
 }
 
-/// Makes the table, so that readers find it.
+/// Creates the table so that readers can open it.
 pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
     transaction.open_table(DECLARED)?;
     Ok(())
 }
 
-/// The source in these bytes.
+/// Reads the source in a row.
 pub(super) fn read_source(id: u64, bytes: &[u8]) -> Result<(u64, ConfigSource), StoreError> {
     let row: DeclaredRecord<'_> = record::decode(bytes)?;
     let source = ConfigSource::parse(row.source).map_err(|reason| record::corrupt::<DeclaredRecord<'_>>(&reason))?;
@@ -34,7 +35,7 @@ pub(super) fn read_source(id: u64, bytes: &[u8]) -> Result<(u64, ConfigSource), 
 }
 
 impl Batch {
-    /// Writes who owns an object; `None`: nobody.
+    /// Sets the source that manages an object; `None` if no source does.
     pub fn put_source(&self, id: u64, source: Option<&ConfigSource>) -> Result<(), StoreError> {
         match source {
             Some(source) => self.put_record(DECLARED, id, &DeclaredRecord { source: source.as_str() }),
@@ -42,7 +43,7 @@ impl Batch {
         }
     }
 
-    /// Nobody owns these objects any more.
+    /// Removes the sources of these objects.
     pub fn remove_sources(&self, ids: impl IntoIterator<Item = u64>) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(DECLARED)?;
         ids.into_iter().try_for_each(|id| table.remove(id).map(drop))?;
@@ -51,7 +52,7 @@ impl Batch {
 }
 
 impl Snapshot {
-    /// The ids of objects that somebody owns, with their owners.
+    /// Returns the ids of managed objects with their sources.
     pub fn sources(&self) -> Result<Vec<(u64, ConfigSource)>, StoreError> {
         self.rows(DECLARED, read_source)
     }

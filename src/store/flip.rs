@@ -1,4 +1,5 @@
-//! The log of flips: every change of a stored status in the order of recording, a chain for each check.
+//! Log of flips: every change of a stored status in the order of recording, with a chain for each
+//! check.
 
 use std::num::NonZeroU8;
 
@@ -12,8 +13,8 @@ use crate::domain::flip::{Flip, FlipCause, LoggedFlip};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::timestamp::Timestamp;
 
-/// `flips`: flip number -> `FlipRecord`. A row names the flip of the same check before it, so reading follows the chain and pruning cuts
-/// off the old end.
+/// `flips`: flip number -> `FlipRecord`. A row names the previous flip of its check. Reading
+/// follows this chain; pruning cuts off its old end.
 pub(super) const FLIPS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("flips");
 
 #[derive(Serialize, Deserialize)]
@@ -23,16 +24,17 @@ struct FlipRecord {
     at: i64,
     from: u8,
     to: u8,
-    /// Version 2 from here on. The ping during which it was decided; 0: none.
+    /// Since version 2. Arrival of the ping during which the flip was decided; 0 if none.
     #[serde(default)]
     arrival: u64,
-    /// 0 unknown, 1 late, 2 overrun, 3 edited, 4 fail, 5 exit status, 6 keyword, 7 no keyword, 8 success, 9 operator
+    /// 0 unknown, 1 late, 2 overrun, 3 edited, 4 fail, 5 exit status, 6 keyword, 7 no keyword, 8
+    /// success, 9 operator
     #[serde(default)]
     cause: u8,
-    /// The exit status, if that is the cause; else 0.
+    /// Exit status, if that is the cause; otherwise 0.
     #[serde(default)]
     detail: u8,
-    /// Version 3 from here on.
+    /// Since version 3.
     #[serde(default)]
     awaited: Option<i64>,
 }
@@ -42,7 +44,7 @@ impl Record<'_> for FlipRecord {
     const VERSION: u8 = 3;
 }
 
-/// A cause as a row has it: its number and the detail.
+/// Returns the stored form of a cause: its number and its detail.
 fn cause_numbers(cause: FlipCause) -> (u8, u8) {
     match cause {
         FlipCause::Unknown => (0, 0),
@@ -58,7 +60,7 @@ fn cause_numbers(cause: FlipCause) -> (u8, u8) {
     }
 }
 
-/// The cause that a number and its detail stand for.
+/// Returns the cause of a stored number and its detail.
 fn cause_of(number: u8, detail: u8) -> Option<FlipCause> {
     Some(match number {
         0 => FlipCause::Unknown,
@@ -95,35 +97,35 @@ impl FlipRecord {
     }
 }
 
-/// The flip in a row.
+/// Reads the flip in a row.
 pub(super) fn read_flip(bytes: &[u8]) -> Result<LoggedFlip, StoreError> {
     FlipRecord::read(bytes)
 }
 
-/// Makes the table, so that readers find it.
+/// Creates the table so that readers can open it.
 pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
     transaction.open_table(FLIPS)?;
     Ok(())
 }
 
-/// The number of the newest flip; 0: there is none.
+/// Number of the newest flip; 0 if there is none.
 pub(super) fn newest_flip_number(transaction: &WriteTransaction) -> Result<u64, StoreError> {
     Ok(transaction.open_table(FLIPS)?.last()?.map_or(0, |(number, _)| number.value()))
 }
 
-/// What a slice of pruning flips did.
+/// Result of one step of pruning flips.
 #[derive(Debug, Default)]
 pub struct FlipPruneResult {
-    /// Rows removed.
+    /// Number of removed rows.
     pub removed: usize,
-    /// What is wrong with a row that cannot be read, if there was one.
+    /// Error of an unreadable row, if there was one.
     pub damaged: Option<StoreError>,
-    /// Where to go on; `None` at the end.
+    /// Flip from which the next step continues; `None` at the end.
     pub next: Option<FlipNumber>,
 }
 
 impl Batch {
-    /// Adds flips to the log.
+    /// Appends flips to the log.
     pub fn append_flips<'a>(&self, flips: impl IntoIterator<Item = &'a (FlipNumber, LoggedFlip)>) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(FLIPS)?;
         let mut bytes = Vec::new();
@@ -146,9 +148,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Looks at no more than `most` flips from number `new` on, none after `up_to`, and removes those that are `dead`. Each is looked at:
-    /// times need not be in order, since clocks are set. One stays that leads to an older row of its check that has stayed, if that one
-    /// `holds` it. A row that cannot be read stays.
+    /// Examines at most `most` flips from number `from` to `up_to`, and removes those for which
+    /// `dead` is true. Each flip is examined, because times may be out of order after the clock was
+    /// set. A flip is kept if its previous flip was kept and `holds` is true for that one. An
+    /// unreadable row is kept.
     pub fn prune_flips(
         &self,
         from: FlipNumber,
@@ -191,19 +194,19 @@ impl Batch {
 }
 
 impl Snapshot {
-    /// The flip of this number; `None` when it has been pruned.
+    /// Returns the flip of this number; `None` if it was pruned.
     pub fn flip(&self, number: FlipNumber) -> Result<Option<LoggedFlip>, StoreError> {
         let row = self.transaction.open_table(FLIPS)?.get(number.0)?;
         row.map(|bytes| FlipRecord::read(bytes.value())).transpose()
     }
 
-    /// Whether the times of each check's flips are in order, as far as they are kept.
+    /// True if the times of the remaining flips of each check are in order.
     pub fn flips_are_in_order(&self) -> Result<bool, StoreError> {
         let first = self.transaction.open_table(FLIPS)?.first()?.map(|(number, _)| number.value());
         Ok(first.unwrap_or(u64::MAX) > self.meta_value(MetaKey::FlipsOutOfOrder)?)
     }
 
-    /// The flips after a number, oldest first.
+    /// Returns the flips after a number, oldest first.
     pub fn flips_after(
         &self,
         number: FlipNumber,
@@ -214,7 +217,7 @@ impl Snapshot {
         }))
     }
 
-    /// The flips of one check, newest first, from `newest_flip_number` on as far as they are kept.
+    /// Returns the flips of one check, newest first, from `last` on as far as they are kept.
     pub fn flips_of(
         &self,
         check: CheckId,
@@ -226,9 +229,11 @@ impl Snapshot {
             let number = std::mem::replace(&mut next, FlipNumber(0));
             let row = table.get(number.0).map_err(StoreError::from).transpose()?;
             match row.and_then(|bytes| FlipRecord::read(bytes.value())) {
-                // A pruned flip's number may be given again once no row names it: the chain has ended.
+                // The number of a pruned flip may be reused once no row names it. Another check
+                // means that the chain has ended.
                 Ok(row) if row.check != check => None,
-                // Each step leads further back, so that no row, however it came to be, makes a reader walk for ever.
+                // Each step must lead further back, so that no malformed row causes an endless
+                // loop.
                 Ok(row) if row.previous >= number => Some(Err(record::corrupt::<FlipRecord>(&"its chain does not lead back"))),
                 Ok(row) => {
                     next = row.previous;

@@ -1,4 +1,5 @@
-//! A look at every row of a file or a backup: whether each can be read, whether bodies are what was logged, and what is dead.
+//! Inspection of every row of a file or a backup: verifies that it can be read and that bodies
+//! match the log, and counts dead rows.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -10,64 +11,65 @@ use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::project::Project;
 
-/// What is wrong is told so many times; the rest is counted.
+/// Maximum number of problems with a text; further ones are only counted.
 const MAX_PROBLEMS_SHOWN: usize = 20;
 
-/// What a table holds.
+/// Size of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableSize {
-    /// How many.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes of their keys and values.
+    /// Total size of keys and values in bytes.
     pub bytes: u64,
 }
 
-/// What was found.
+/// Result of an inspection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct InspectionReport {
-    /// The version of the layout.
+    /// Version of the layout.
     pub schema: u64,
-    /// By the name of the table.
+    /// Size of each table, by its name.
     pub tables: BTreeMap<String, TableSize>,
-    /// Bodies that are what was logged.
+    /// Number of bodies that match the log.
     pub intact_bodies: u64,
-    /// Pings that are beyond the log limit of their check, or whose check is gone: they leave with the next sweep.
+    /// Pings beyond the log limit of their check, or whose check is removed. The next sweep removes
+    /// them.
     pub dead_pings: u64,
-    /// Rows that a release could not read and put aside.
+    /// Rows that this or an earlier release could not read and moved to quarantine.
     pub quarantined_rows: u64,
-    /// How much is wrong.
+    /// Number of problems.
     pub problem_count: u64,
-    /// The first of it, in words.
+    /// Texts of the first problems.
     pub problems: Vec<String>,
 }
 
-/// A look under way.
+/// An inspection in progress.
 #[derive(Default)]
 pub struct Inspection {
     report: InspectionReport,
     limits: HashMap<ProjectId, u64>,
-    /// The project of each check and the number of its newest ping.
+    /// Project of each check, and the number of its newest ping.
     checks: HashMap<CheckId, (ProjectId, u64)>,
     pings: u64,
-    /// Bodies of pings that have been seen, in the order of their places, until they come themselves.
+    /// Expected bodies of inspected pings, in the order of their locations.
     expected: VecDeque<(PingLocation, LoggedBody)>,
-    /// Bodies that lie in pieces, until these have come.
+    /// Expected bodies in chunks, by upload, until these have been inspected.
     uploads: HashMap<u64, LoggedBody>,
-    /// The one whose pieces come: its number, and the length and the checksum of those that came.
+    /// Upload whose chunks are being inspected: its number, and the length and checksum so far.
     upload: Option<(u64, usize, Hasher)>,
 }
 
-/// Where the row of a ping lies, in the order in which they come.
+/// Location of the row of a ping, in the order of inspection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum PingLocation {
-    /// In the log: its arrival.
+    /// In the log, with the arrival.
     Log(u64),
-    /// Among the kept: its check and its number.
+    /// Among the kept pings, with the check id and the number of the ping.
     Kept((u64, u64)),
 }
 
 impl Inspection {
-    /// What was found, once all rows have been looked at.
+    /// Returns the result once all rows have been inspected.
     pub fn finish(mut self) -> InspectionReport {
         self.end_upload();
         let missing: Vec<_> = self.expected.drain(..).map(|(_, body)| body).chain(self.uploads.drain().map(|(_, body)| body)).collect();
@@ -78,7 +80,7 @@ impl Inspection {
         self.report
     }
 
-    /// Something is wrong.
+    /// Records a problem.
     pub(super) fn add_problem(&mut self, words: String) {
         self.report.problem_count += 1;
         if self.report.problems.len() < MAX_PROBLEMS_SHOWN {
@@ -86,21 +88,21 @@ impl Inspection {
         }
     }
 
-    /// Rows of this table come, if it has any.
+    /// Begins a table, which may have no rows.
     pub(super) fn begin_table(&mut self, table: &str) {
         if !self.report.tables.contains_key(table) {
             self.report.tables.insert(table.to_owned(), TableSize::default());
         }
     }
 
-    /// A row of a table that has begun.
+    /// Counts a row of a table that has begun.
     pub(super) fn count_row(&mut self, table: &str, bytes: usize) {
         if let Some(size) = self.report.tables.get_mut(table) {
             (size.rows, size.bytes) = (size.rows + 1, size.bytes + bytes as u64);
         }
     }
 
-    /// A single value.
+    /// Inspects a row of the `meta` table.
     pub(super) fn inspect_value(&mut self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         if let Some(schema) = meta::validate_value(name, bytes)? {
             self.report.schema = schema;
@@ -127,14 +129,14 @@ impl Inspection {
             *newest = ping.n.max(*newest);
         }
         match body.and_then(|body| body.upload).zip(body) {
-            // Several pings may have it.
+            // Several pings may share the upload.
             Some((upload, body)) => drop(self.uploads.insert(upload, body)),
             None => self.expected.extend(body.map(|body| (place, body))),
         }
         Ok(())
     }
 
-    /// A piece of a body, in the order of uploads and of places.
+    /// Inspects a chunk. Chunks come in the order of uploads and of their positions.
     pub(super) fn inspect_chunk(&mut self, upload: u64, bytes: &[u8]) {
         if self.upload.as_ref().is_none_or(|(number, ..)| *number != upload) {
             self.end_upload();
@@ -146,7 +148,7 @@ impl Inspection {
         }
     }
 
-    /// All pieces of an upload have come. One that no ping has is on its way in or out.
+    /// Ends an upload after its last chunk. An upload without pings is being written or removed.
     fn end_upload(&mut self) {
         let Some((number, len, checksum)) = self.upload.take() else { return };
         match self.uploads.remove(&number).map(|body| body.verify(len, checksum.finalize())) {
@@ -156,7 +158,7 @@ impl Inspection {
         }
     }
 
-    /// The body of a ping that has been seen.
+    /// Inspects the body of an inspected ping.
     pub(super) fn inspect_body(&mut self, place: PingLocation, bytes: &[u8]) -> Result<(), StoreError> {
         while let Some((expected, body)) = self.expected.pop_front_if(|(expected, _)| *expected <= place) {
             if expected == place {

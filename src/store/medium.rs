@@ -1,4 +1,4 @@
-//! What the database lies on: a directory of its own, or storage that a test brings.
+//! Medium of the database: a data directory, or storage that a test provides.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,33 +15,33 @@ use rustix::process::geteuid;
 use super::storage::Storage;
 use super::{ProgressReporter, StoreError, catch_panic};
 
-/// The name of the database file within the data directory.
+/// Name of the database file within the data directory.
 pub const FILE_NAME: &str = "overdue.redb";
 
-/// Bytes of pages that redb keeps in memory.
+/// Size of redb's page cache in bytes.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Bytes that are written again at a time.
+/// Number of bytes that are rewritten at a time.
 const REWRITE_BYTES: usize = 1 << 20;
 
-/// Bytes that are written again at a time where some of them cannot be read.
+/// Number of bytes that are rewritten at a time where some of them cannot be read.
 const PAGE_BYTES: usize = 4096;
 
-/// Has opening a link fail.
+/// Open flag that makes opening a symbolic link fail.
 pub(crate) const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
-/// What helps whoever has a file that cannot be used.
+/// Advice for a file that cannot be used.
 const RESTORE_HINT: &str = "restore it from a backup, or move it away to begin anew";
 
-/// A database with what it was opened on.
+/// A database with its storage.
 pub(super) struct OpenedDatabase {
     pub(super) database: Database,
     pub(super) storage: Storage,
-    /// Which file it is, if it is one.
+    /// Identity of the file; `None` for storage of a test.
     pub(super) file: Option<FileId>,
 }
 
-/// What tells a file from another one that has its name later.
+/// Identity of a file. It distinguishes the file from another one that has its name later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FileId {
     device: u64,
@@ -54,22 +54,23 @@ impl FileId {
     }
 }
 
-/// What the database lies on.
+/// Medium of the database.
 #[derive(Clone)]
 pub enum Medium {
     /// A file in this directory.
     Directory(PathBuf),
-    /// Storage that a test brings: in memory, failing on demand, losing what was not synced.
+    /// Storage that a test provides: in memory, failing on demand, or losing unsynced writes.
     Backend(Arc<dyn StorageBackend>),
 }
 
 impl Medium {
-    /// Storage in memory.
+    /// Returns storage in memory.
     pub fn memory() -> Self {
         Self::Backend(Arc::new(InMemoryBackend::new()))
     }
 
-    /// Opens the database, or makes it. Only where there is nothing at all a new one is made.
+    /// Opens the database, or creates it. A new one is created only if the path does not exist at
+    /// all.
     pub(super) fn open(&self, progress: &ProgressReporter) -> Result<OpenedDatabase, StoreError> {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
@@ -93,7 +94,7 @@ impl Medium {
         Ok(OpenedDatabase { database, storage, file })
     }
 
-    /// What of an error can be told only with the name of the file.
+    /// Adds the path of the file to errors that need it.
     pub fn explain_error(&self, error: StoreError) -> StoreError {
         let Self::Directory(directory) = self else { return error };
         let path = directory.join(FILE_NAME);
@@ -111,13 +112,13 @@ impl Medium {
         }
     }
 
-    /// Whether the path still leads to the file that was opened, with all that belongs to it; else what is wrong.
+    /// Returns an error text if the path no longer leads to the opened file with its full length.
     pub(super) fn check_file(&self, opened: Option<FileId>, len: u64) -> Result<(), String> {
         let (Self::Directory(directory), Some(opened)) = (self, opened) else { return Ok(()) };
         let path = directory.join(FILE_NAME);
         match std::fs::metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(format!("{} is gone", path.display())),
-            // It says nothing about the file.
+            // This error says nothing about the file itself.
             Err(_) => Ok(()),
             Ok(found) if FileId::from_metadata(&found) != opened => {
                 Err(format!("{} is another file than the one that was opened", path.display()))
@@ -127,27 +128,29 @@ impl Medium {
         }
     }
 
-    /// Whether the medium takes a small durable write: asked before a failed database is dropped and reopened.
+    /// Tests that the medium accepts a small durable write. Called before a failed database is
+    /// dropped and reopened.
     pub fn probe(&self) -> io::Result<()> {
         let Self::Directory(directory) = self else { return Ok(()) };
         let path = directory.join("probe");
-        // More than one block, so that a full disk says so.
+        // More than one block, so that a full disk causes an error.
         let written = create_file(&path).and_then(|mut file| file.write_all(&[0; 1 << 16]).and_then(|()| file.sync_all()));
         let removed = std::fs::remove_file(&path);
         written.and(removed)
     }
 
-    /// Writes the whole closed file again in its own place, and syncs it.
+    /// Rewrites the whole closed file in place and syncs it.
     ///
-    /// After a failed `fsync` the kernel marks dirty pages as clean although they never reached the disk (Linux does, on most file
-    /// systems). They can still be read, but no later `fsync` writes them. A power cut then loses them, and with them everything
-    /// that was committed on top of them.
+    /// After a failed `fsync` the kernel marks dirty pages as clean although they never reached the
+    /// disk (Linux does so on most file systems). They can still be read, but no later `fsync`
+    /// writes them. A power cut then loses them, and with them everything that was committed on top
+    /// of them.
     pub(super) fn rewrite(&self, progress: &ProgressReporter) -> io::Result<()> {
         match self {
             Self::Backend(storage) => rewrite_storage(&**storage, progress),
             Self::Directory(directory) => {
                 let file = open_file(&directory.join(FILE_NAME))?;
-                // Nobody else may open it meanwhile.
+                // No other process may open the file meanwhile.
                 file.try_lock()?;
                 rewrite_storage(&FileBackend::new(file).map_err(io::Error::other)?, progress)
             }
@@ -155,7 +158,7 @@ impl Medium {
     }
 }
 
-/// What cannot be read is left as it is.
+/// Rewrites storage in place. Unreadable pages are left as they are.
 fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) -> io::Result<()> {
     let len = storage.len()?;
     let mut chunk = vec![0; REWRITE_BYTES];
@@ -178,12 +181,13 @@ fn rewrite_storage(storage: &dyn StorageBackend, progress: &ProgressReporter) ->
     storage.sync_data()
 }
 
-/// What has never been written takes no space, and should not begin to.
+/// Writes bytes unless all are zero, so that parts that were never written still take no space.
 fn write_unless_empty(storage: &dyn StorageBackend, offset: u64, bytes: &[u8]) -> io::Result<()> {
     if bytes.iter().any(|byte| *byte != 0) { storage.write(offset, bytes) } else { Ok(()) }
 }
 
-/// Opens a file that is there. An empty one is not made a database: whoever emptied it, or has not mounted what it leads to, should know.
+/// Opens an existing file. An empty file is an error and does not become a new database: it may
+/// have been truncated, or its file system may not be mounted.
 fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
     let told = |reason: String| StoreError::File { path: path.into(), reason };
     let opened = open_file(path).and_then(|file| Ok((file.metadata()?, file)));
@@ -203,14 +207,16 @@ fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
     }
 }
 
-/// Opens the database file. A link to it is followed for the owner of its directory only: anybody else may not know where it leads.
+/// Opens the database file. A link to it is followed only for the owner of its directory. Other
+/// users may not know where it leads.
 pub(super) fn open_file(path: &Path) -> io::Result<File> {
     let owner = path.parent().and_then(|directory| fs::metadata(directory).ok()).map(|directory| directory.uid());
     let is_owner = owner == Some(geteuid().as_raw());
     OpenOptions::new().read(true).write(true).custom_flags(if is_owner { 0 } else { NO_FOLLOW }).open(path)
 }
 
-/// Makes a file that only its owner can read. What was left there under its name is removed, and not written into.
+/// Creates a file that only its owner can read. An old file of this name is removed, not
+/// overwritten.
 pub(super) fn create_file(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -219,23 +225,24 @@ pub(super) fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(NO_FOLLOW).open(path)
 }
 
-/// Makes a directory, and those above it, that only its owner can enter.
+/// Creates a directory and its missing parents, accessible to their owner only.
 pub(super) fn create_private_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
     let changed = parents_of_missing(directory);
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // The names of the new directories must be as durable as what is going to be in them.
+    // The names of the new directories must be as durable as their contents.
     changed.iter().try_for_each(|parent| match File::open(parent) {
         Ok(parent) => parent.sync_all(),
-        // One may add to it and not read it.
+        // A directory can be writable without being readable.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(error),
     })
 }
 
-/// Returns the directories that get an entry when this one is made with those above it, the lowest first.
+/// Returns the directories that get a new entry when this directory and its parents are created,
+/// the lowest first.
 fn parents_of_missing(directory: &Path) -> Vec<PathBuf> {
     let missing = directory.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.is_dir());
     let parent = |missing: &Path| match missing.parent() {
@@ -245,7 +252,8 @@ fn parents_of_missing(directory: &Path) -> Vec<PathBuf> {
     missing.map(parent).collect()
 }
 
-/// Returns the process that has locked a file, if the kernel lists it: one in another container has no number here.
+/// Returns the process that has locked a file, if the kernel lists it. A process of another
+/// container has no number here.
 pub(super) fn holder(path: &Path) -> Option<u32> {
     let file = fs::metadata(path).ok()?;
     let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
@@ -260,22 +268,23 @@ pub(super) fn holder(path: &Path) -> Option<u32> {
     locks.lines().find_map(of_line)
 }
 
-/// Whether there is nothing of that name, not even a link.
+/// True if nothing has this name, not even a link.
 fn is_missing(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Makes an empty database under another name first: half of one, which a power cut would leave, could never be opened again.
+/// Creates an empty database under a temporary name first. A power cut could leave half a database,
+/// which could never be opened.
 fn create_database_file(builder: &Builder, directory: &Path, path: &Path) -> io::Result<()> {
     let locked = File::open(directory)?;
     locked.lock()?;
-    // Another process may have been quicker.
+    // Another process may have created it first.
     if is_missing(path) {
         let new = path.with_extension("new");
         let file = create_file(&new)?;
         drop(builder.create_file(file).map_err(io::Error::other)?);
         std::fs::rename(&new, path)?;
-        // The name must be as durable as what is going to be in the file.
+        // The name must be as durable as the contents of the file.
         locked.sync_all()?;
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The few single values of the database: schema version, id sequence, checkpoint marks, the secret that signs badge URLs, secrets of other
-//! servers, the instance.
+//! Single values of the database: schema version, id sequence, checkpoints, secret that signs badge
+//! URLs, secrets of other servers, instance ID.
 
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
@@ -18,30 +18,31 @@ const INSTANCE_NAME: &str = "instance";
 const OUTAGES_NAME: &str = "away";
 const LEGACY_SECRETS_NAME: &str = "adopted";
 
-/// A number that the engine keeps beside the rows.
+/// Number that the engine stores beside the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetaKey {
-    /// The next id of the one sequence.
+    /// Next id of the id sequence.
     NextId,
-    /// The number of what is to be told next.
+    /// Number of the next delivery.
     NextDelivery,
-    /// Check rows hold every ping up to this arrival.
+    /// Arrival up to which rows of checks include every ping.
     CheckpointArrival,
-    /// Check rows hold every flip up to this number.
+    /// Number up to which rows of checks include every flip.
     CheckpointFlip,
-    /// Bytes of all bodies that were ever logged up to the checkpoint, as far as they count as long.
+    /// Bytes of all bodies ever logged up to the checkpoint, as far as they count as long.
     CheckpointBytes,
-    /// Bytes of all bodies that were ever taken off the log, as far as they count as long.
+    /// Bytes of all bodies ever removed from the log, as far as they count as long.
     SweptBytes,
     /// Bytes of the bodies of kept pings that count as long.
     KeptBytes,
-    /// When pings could last be taken, as far as the file knows; microseconds.
+    /// Last recorded time at which the server accepted pings, in microseconds.
     LastAlive,
-    /// Times of flips up to this number may run backwards within a check: the clock was set back after them.
+    /// Flip number up to which the times of a check may run backwards, because the clock was set
+    /// back afterwards.
     FlipsOutOfOrder,
-    /// Since when the clock had gone without a step when something was written last: microseconds since 1970.
+    /// Start of the period without a clock step, as of the last write; microseconds since 1970.
     SteadySince,
-    /// Not 0: there may be entries of logs of an import that has not been finished.
+    /// Not 0 if log entries of an unfinished import may exist.
     ImportLeftovers,
 }
 
@@ -63,27 +64,27 @@ impl MetaKey {
     }
 }
 
-/// The version of the layout; 0 in an empty file.
+/// Version of the layout; 0 in an empty file.
 pub(super) fn schema(transaction: &WriteTransaction) -> Result<u64, StoreError> {
     let meta = transaction.open_table(META)?;
     let found = meta.get(SCHEMA_NAME)?;
     found.map_or(Ok(0), |value| number(SCHEMA_NAME, value.value()))
 }
 
-/// Keeps the version of the layout.
+/// Stores the version of the layout.
 pub(super) fn set_schema(transaction: &WriteTransaction, schema: u64) -> Result<(), StoreError> {
     transaction.open_table(META)?.insert(SCHEMA_NAME, schema.to_le_bytes().as_slice())?;
     Ok(())
 }
 
-/// A number that was kept; 0 before the first time.
+/// Returns a stored number; 0 if it was never set.
 pub(super) fn meta_value(transaction: &WriteTransaction, mark: MetaKey) -> Result<u64, StoreError> {
     let meta = transaction.open_table(META)?;
     let value = meta.get(mark.name())?;
     value.map_or(Ok(0), |value| number(mark.name(), value.value()))
 }
 
-/// Keeps a number.
+/// Stores a number.
 pub(super) fn set_meta_value(transaction: &WriteTransaction, mark: MetaKey, value: u64) -> Result<(), StoreError> {
     transaction.open_table(META)?.insert(mark.name(), value.to_le_bytes().as_slice())?;
     Ok(())
@@ -98,12 +99,12 @@ fn fixed_bytes<const N: usize>(name: &str, bytes: &[u8]) -> Result<[u8; N], Stor
 }
 
 impl Batch {
-    /// Keeps a number.
+    /// Stores a number.
     pub fn set_meta_value(&self, mark: MetaKey, value: u64) -> Result<(), StoreError> {
         set_meta_value(&self.transaction, mark, value)
     }
 
-    /// Keeps the secret that signs badge URLs.
+    /// Stores the secret that signs badge URLs.
     pub fn set_badge_secret(&self, BadgeSecret(secret): &BadgeSecret) -> Result<(), StoreError> {
         self.transaction.open_table(META)?.insert(SECRET_NAME, secret.as_slice())?;
         Ok(())
@@ -111,7 +112,7 @@ impl Batch {
 }
 
 impl Batch {
-    /// Keeps what tells this database from every other one.
+    /// Stores the ID that distinguishes this database from every other one.
     pub fn set_instance(&self, instance: [u8; 4]) -> Result<(), StoreError> {
         self.transaction.open_table(META)?.insert(INSTANCE_NAME, instance.as_slice())?;
         Ok(())
@@ -119,7 +120,8 @@ impl Batch {
 }
 
 impl Batch {
-    /// Keeps the times in which no pings could be taken: each as two numbers of microseconds in 8 bytes little endian.
+    /// Stores the outages, in which the server accepted no pings: each as two numbers of
+    /// microseconds in 8 bytes little endian.
     pub fn set_outages(&self, away: &[Outage]) -> Result<(), StoreError> {
         let bytes: Vec<u8> = away.iter().flat_map(|away| [away.from, away.to]).flat_map(|at| at.micros().to_le_bytes()).collect();
         self.transaction.open_table(META)?.insert(OUTAGES_NAME, bytes.as_slice())?;
@@ -128,8 +130,8 @@ impl Batch {
 }
 
 impl Batch {
-    /// Keeps the secrets of other servers: each as its number in a byte, its length in 2 bytes little endian, and itself. Of none nothing is
-    /// kept.
+    /// Stores the secrets of other servers: each as its number in 1 byte, its length in 2 bytes
+    /// little endian, and its bytes. Without secrets there is no row.
     pub fn set_legacy_secrets(&self, adopted: &LegacySecrets) -> Result<(), StoreError> {
         let mut meta = self.transaction.open_table(META)?;
         if adopted.is_empty() {
@@ -168,7 +170,8 @@ fn corrupt_legacy_secrets(reason: &str) -> StoreError {
     StoreError::Corrupt { table: "meta", reason: format!("`{LEGACY_SECRETS_NAME}`: {reason}") }
 }
 
-/// Looks at a value whose form could be wrong; the version of the layout, if this is the row that says it.
+/// Validates a value if its format can be wrong. Returns the version of the layout if this is the
+/// row with it.
 pub(super) fn validate_value(name: &str, bytes: &[u8]) -> Result<Option<u64>, StoreError> {
     if name == LEGACY_SECRETS_NAME {
         read_legacy_secrets(bytes)?;
@@ -177,13 +180,13 @@ pub(super) fn validate_value(name: &str, bytes: &[u8]) -> Result<Option<u64>, St
 }
 
 impl Snapshot {
-    /// The secrets of other servers.
+    /// Secrets of other servers.
     pub fn legacy_secrets(&self) -> Result<LegacySecrets, StoreError> {
         let value = self.transaction.open_table(META)?.get(LEGACY_SECRETS_NAME)?;
         value.map_or(Ok(LegacySecrets::default()), |value| read_legacy_secrets(value.value()))
     }
 
-    /// The times in which no pings could be taken.
+    /// Outages in which the server accepted no pings.
     pub fn outages(&self) -> Result<Vec<Outage>, StoreError> {
         let Some(value) = self.transaction.open_table(META)?.get(OUTAGES_NAME)? else { return Ok(Vec::new()) };
         let (pairs, rest) = value.value().as_chunks::<16>();
@@ -199,13 +202,13 @@ impl Snapshot {
         Ok(pairs.iter().map(away).collect())
     }
 
-    /// What tells this database from every other one, if it has been drawn already.
+    /// ID that distinguishes this database from every other one, if it has been drawn.
     pub fn instance(&self) -> Result<Option<[u8; 4]>, StoreError> {
         let value = self.transaction.open_table(META)?.get(INSTANCE_NAME)?;
         value.map(|value| fixed_bytes(INSTANCE_NAME, value.value())).transpose()
     }
 
-    /// A number that was kept; 0 before the first time.
+    /// Returns a stored number; 0 if it was never set.
     pub fn meta_value(&self, mark: MetaKey) -> Result<u64, StoreError> {
         self.number(mark.name())
     }
@@ -215,13 +218,13 @@ impl Snapshot {
         value.map_or(Ok(0), |value| number(name, value.value()))
     }
 
-    /// The secret that signs badge URLs, if there is one already.
+    /// Secret that signs badge URLs, if there is one.
     pub fn badge_secret(&self) -> Result<Option<BadgeSecret>, StoreError> {
         let value = self.transaction.open_table(META)?.get(SECRET_NAME)?;
         value.map(|value| fixed_bytes(SECRET_NAME, value.value()).map(BadgeSecret)).transpose()
     }
 
-    /// A small read of the database, for probes.
+    /// Reads a small part of the database, for health probes.
     pub fn probe(&self) -> Result<(), StoreError> {
         self.transaction.open_table(META)?.get(SCHEMA_NAME)?;
         Ok(())

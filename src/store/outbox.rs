@@ -1,4 +1,4 @@
-//! What waits to be sent to channels, and the log of what has become of it.
+//! Outbox of messages to channels, and the log of their delivery results.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::domain::timestamp::Timestamp;
 
 /// `outbox`: delivery number -> `OutboxRecord`.
 pub(super) const OUTBOX: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("outbox");
-/// `deliveries`: delivery number -> `DeliveryLogRecord`. The number is that of the outbox, so rows are added near the new end.
+/// `deliveries`: delivery number -> `DeliveryLogRecord`. The number is that of the outbox, so rows
+/// are added near the new end.
 pub(super) const DELIVERIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("deliveries");
 
 #[derive(Serialize, Deserialize)]
@@ -33,19 +34,20 @@ struct OutboxRecord<'a> {
     doubtful: bool,
     away: bool,
     skipped: u16,
-    /// Name and unique key.
+    /// Name and unique key of a deleted check.
     #[serde(borrow)]
     gone: Option<(&'a str, [u8; 20])>,
-    /// Version 2 from here on. Slug and tags of one that is gone.
+    /// Since version 2. Slug and tags of a deleted check.
     #[serde(borrow, default)]
     gone_labels: (&'a str, &'a str),
     /// Name, slug and tags.
     #[serde(borrow, default)]
     told_as: Option<(&'a str, &'a str, &'a str)>,
-    /// The row that begins last, and its attempts before.
+    /// Last row of the batch, and the attempts before.
     #[serde(default)]
     part: Option<(u64, u16)>,
-    /// Address, 0 taken, 1 refused, 2 doubtful, 3 open, and the error if it is refused.
+    /// Address, then 0 taken, 1 refused, 2 doubtful, 3 open, and the error if the address was
+    /// refused.
     #[serde(borrow, default)]
     recipients: Vec<(&'a str, u8, &'a str)>,
 }
@@ -69,7 +71,7 @@ struct DeliveryLogRecord<'a> {
     status: u16,
     reason: &'a str,
     told_with: Option<u64>,
-    /// Version 2 from here on.
+    /// Since version 2.
     #[serde(default)]
     doubtful: bool,
 }
@@ -121,7 +123,7 @@ fn recipient_result_of(number: u8, error: &str) -> Option<RecipientResult> {
     })
 }
 
-/// Names as rows have them.
+/// Returns stored names as domain types.
 pub(super) fn names_of((name, slug, tags): (&str, &str, &str)) -> NameSet {
     NameSet { name: Name::from_stored(name), slug: Slug::from_stored(slug), tags: Tags::from_stored(tags) }
 }
@@ -145,7 +147,7 @@ fn outcome_of(number: u8) -> Option<DeliveryResult> {
     })
 }
 
-/// Makes the tables, so that readers find them.
+/// Creates the tables so that readers can open them.
 pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     for table in [OUTBOX, DELIVERIES] {
         transaction.open_table(table)?;
@@ -153,7 +155,7 @@ pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreE
     Ok(())
 }
 
-/// The row of the outbox in these bytes.
+/// Reads a row of the outbox.
 pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, StoreError> {
     let row: OutboxRecord<'_> = record::decode(bytes)?;
     let recipient = |(address, result, error): &(&str, u8, &str)| {
@@ -186,7 +188,7 @@ pub(super) fn read_outbox_row(number: u64, bytes: &[u8]) -> Result<OutboxRow, St
     })
 }
 
-/// The entry of the log of deliveries in these bytes.
+/// Reads an entry of the log of deliveries.
 pub(super) fn read_delivery(number: u64, bytes: &[u8]) -> Result<DeliveryRecord, StoreError> {
     let row: DeliveryLogRecord<'_> = record::decode(bytes)?;
     let corrupt = |what, number: u8| record::corrupt::<DeliveryLogRecord<'_>>(&format_args!("{what} {number}"));
@@ -249,7 +251,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds to the log of deliveries.
+    /// Appends entries to the log of deliveries.
     pub fn append_deliveries(&self, deliveries: &[DeliveryRecord]) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(DELIVERIES)?;
         let mut bytes = Vec::new();
@@ -274,7 +276,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns the oldest deliveries, at most `most`, that were finished before a moment. A row that cannot be read counts as one.
+    /// Returns the oldest deliveries that finished before a time, at most `most`. An unreadable row
+    /// counts as finished.
     pub fn deliveries_finished_before(&self, before: Timestamp, most: usize) -> Result<Vec<DeliveryNumber>, StoreError> {
         let table = self.transaction.open_table(DELIVERIES)?;
         let mut old = Vec::new();
@@ -294,7 +297,7 @@ impl Batch {
         Ok(self.transaction.open_table(DELIVERIES)?.len()?)
     }
 
-    /// Shows `visit` every delivery, oldest first; `None` in place of one that cannot be read.
+    /// Calls `visit` with every delivery, oldest first; with `None` for an unreadable one.
     pub fn for_each_delivery(&self, mut visit: impl FnMut(DeliveryNumber, Option<DeliveryRecord>)) -> Result<(), StoreError> {
         for row in self.transaction.open_table(DELIVERIES)?.iter()? {
             let (number, bytes) = row?;
@@ -311,7 +314,7 @@ impl Batch {
     }
 }
 
-/// The channels to which something was delivered, as far as the log of deliveries goes back.
+/// Channels with a successful delivery in the log.
 pub(super) fn channels_reached(transaction: &WriteTransaction) -> Result<BTreeSet<ChannelId>, StoreError> {
     let mut reached = BTreeSet::new();
     for row in transaction.open_table(DELIVERIES)?.iter()? {
@@ -323,7 +326,7 @@ pub(super) fn channels_reached(transaction: &WriteTransaction) -> Result<BTreeSe
 }
 
 impl Snapshot {
-    /// What waits, oldest first.
+    /// Returns the rows of the outbox, oldest first.
     pub fn outbox(&self) -> Result<impl Iterator<Item = Result<OutboxRow, StoreError>> + use<>, StoreError> {
         Ok(self.transaction.open_table(OUTBOX)?.range::<u64>(..)?.map(|row| {
             let (number, bytes) = row?;
@@ -331,7 +334,7 @@ impl Snapshot {
         }))
     }
 
-    /// What has become of what was to be sent: numbers below `before`, newest first.
+    /// Returns the deliveries with numbers below `before`, newest first.
     pub fn deliveries_before(
         &self,
         before: DeliveryNumber,

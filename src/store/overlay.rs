@@ -1,4 +1,5 @@
-//! A database file on a read-only file system, such as a snapshot. What opening it writes, as after a crash, is kept in memory.
+//! Database file on a read-only file system, such as a snapshot. Writes that opening it needs, as
+//! after a crash, are kept in memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,31 +12,31 @@ use redb::StorageBackend;
 
 use super::{FILE_NAME, Medium, StoreError};
 
-/// Bytes of a page. Pages that are written are kept whole.
+/// Size of a page in bytes. Written pages are kept whole.
 const PAGE_BYTES: u64 = 4096;
 
-/// A file that is read, below pages that were written.
+/// A read-only file with written pages on top.
 #[derive(Debug)]
 struct Overlay {
     file: File,
     written: Mutex<WrittenPages>,
 }
 
-/// Changes that the file does not have.
+/// Changes relative to the file.
 #[derive(Debug)]
 struct WrittenPages {
     pages: BTreeMap<u64, Box<[u8]>>,
-    /// Bytes of the storage.
+    /// Length of the storage in bytes.
     len: u64,
-    /// Bytes of the file that belong to the storage: it may have been made shorter.
+    /// Number of bytes of the file that belong to the storage, which may have been truncated.
     file_len: u64,
 }
 
 impl Medium {
-    /// Returns the database of a directory as it is, for reading. The file is not changed, and no server may have it open.
+    /// Returns the database of a directory as a read-only medium. The file is not changed.
     ///
     /// # Errors
-    /// When the file cannot be read or a server has it open.
+    /// Returns an error if the file cannot be read or a server has it open.
     pub fn read_only(directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join(FILE_NAME);
         let failed = |error| StoreError::Directory(path.clone(), error);
@@ -52,7 +53,7 @@ impl Overlay {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads from the file; zeros where it has nothing.
+    /// Reads from the file; fills with zeros after its end.
     fn read_file(&self, of_file: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let there = usize::try_from(of_file.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
         let (there, beyond) = out.split_at_mut(there);
@@ -61,7 +62,8 @@ impl Overlay {
     }
 }
 
-/// Returns the parts of a range that lie in one page each: the number of the page, the first byte in it and the bytes of the range.
+/// Splits a range into parts of one page each: the number of the page, the offset within it and the
+/// bytes of the range.
 fn page_parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,5 +1,6 @@
-//! The owner of a data directory. What root does in the directory of another user is done with the ids of that user: a link that the user
-//! has laid there leads nowhere that the user cannot go anyway.
+//! Owner of a data directory. If root acts in the directory of another user, it does so with the
+//! ids of that user. A link that the user placed there then leads only to places that the user can
+//! access anyway.
 
 use std::fs;
 use std::io;
@@ -15,26 +16,28 @@ use super::path_access;
 /// Name of the socket for commands in a data directory.
 pub const SOCKET_NAME: &str = "admin.sock";
 
-/// Group of users that are in no list and whose directory belongs to the group of root.
+/// Group for a user who is not in the system's user list and whose directory belongs to the group
+/// of root.
 const NO_GROUP: u32 = 65534;
 
-/// The user that a data directory belongs to, if root has to act as that user in it.
+/// Owner of a data directory, if root has to act as that user in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForeignOwner {
-    /// Its user id, which is not that of root.
+    /// User id, which is not that of root.
     pub uid: u32,
-    /// Its group.
+    /// Group id.
     pub gid: u32,
 }
 
 impl ForeignOwner {
-    /// Returns the owner of a directory if this process is root's and one of these is not: the directory, the link to it, the database or
-    /// the socket in it. `None` for a directory that does not exist yet.
+    /// Returns the owner of a directory if this process runs as root and one of these belongs to
+    /// another user: the directory, a link to it, or the database or the socket in it. `None` for a
+    /// directory that does not exist yet.
     pub fn of_directory(directory: &Path) -> Option<Self> {
         if !geteuid().is_root() {
             return None;
         }
-        // With a slash at its end a path leads through a link.
+        // A path with a trailing slash would follow a link.
         let directory: PathBuf = directory.components().collect();
         let inside = [FILE_NAME, SOCKET_NAME].map(|name| fs::symlink_metadata(directory.join(name)).ok());
         let mut found = [fs::symlink_metadata(&directory).ok(), fs::metadata(&directory).ok()].into_iter().chain(inside).flatten();
@@ -42,33 +45,35 @@ impl ForeignOwner {
         Some(Self { uid: found.uid(), gid: Self::group(found.uid(), found.gid()) })
     }
 
-    /// The primary group of a user; else the group of the directory, unless that is root's.
+    /// Returns the primary group of a user. If it is unknown, returns the group of the directory,
+    /// unless that is root's.
     fn group(uid: u32, of_directory: u32) -> u32 {
         let group = path_access::primary_group(uid).unwrap_or(of_directory);
         if group == 0 { NO_GROUP } else { group }
     }
 }
 
-/// The effective ids of the owner of a data directory, in place of root's. This thread has them until this is dropped, and threads that are
-/// started meanwhile keep them. It is empty, and changes nothing, unless [`ForeignOwner::of`] finds an owner.
+/// Effective ids of the owner of a data directory in place of root's. They apply to this thread
+/// until the value is dropped; threads started meanwhile keep them. The value is empty and changes
+/// nothing unless [`ForeignOwner::of_directory`] finds an owner.
 #[must_use]
 pub struct AssumedOwner {
-    /// The group and the groups of root, which are taken back.
+    /// Group and supplementary groups of root, which are restored on drop.
     original_groups: Option<(Gid, Vec<Gid>)>,
-    /// It belongs to its thread.
+    /// The ids belong to one thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl AssumedOwner {
-    /// Takes the ids of the owner of this directory.
+    /// Assumes the ids of the owner of this directory.
     ///
     /// # Errors
-    /// When the system refuses that, as it does in a container without the capabilities for it.
+    /// Returns an error if the system refuses, as in a container without the capabilities for it.
     pub fn assume(directory: &Path) -> io::Result<Self> {
         let mut assumed = Self { original_groups: None, _thread: PhantomData };
         let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(assumed) };
         assumed.original_groups = Some((rustix::process::getegid(), rustix::process::getgroups()?));
-        // What was changed before an error is taken back by the drop.
+        // After an error, the drop reverts all earlier changes.
         let gid = Gid::from_raw(owner.gid);
         let taken = set_ids(Uid::from_raw(owner.uid), gid, &[gid]);
         taken.map_err(|error| explain_refusal(owner, directory, &error))?;
@@ -76,11 +81,12 @@ impl AssumedOwner {
     }
 }
 
-/// Gives this thread, and those that it starts, the ids of the owner of this directory for good, if [`ForeignOwner::of`] finds one: real,
-/// effective and saved ones, so that no program which the thread runs can become root again.
+/// Gives this thread, and threads that it starts, the ids of the owner of this directory
+/// permanently, if [`ForeignOwner::of_directory`] finds one. Real, effective and saved ids are set,
+/// so that no program that the thread runs can become root again.
 ///
 /// # Errors
-/// When the system refuses that.
+/// Returns an error if the system refuses.
 pub fn become_owner(directory: &Path) -> io::Result<()> {
     let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(()) };
     set_all_ids(Uid::from_raw(owner.uid), Gid::from_raw(owner.gid)).map_err(|error| explain_refusal(owner, directory, &error))
@@ -104,7 +110,7 @@ pub fn explain_refusal(owner: ForeignOwner, directory: &Path, error: &io::Error)
 #[cfg(target_os = "linux")]
 fn set_ids(uid: Uid, gid: Gid, groups: &[Gid]) -> io::Result<()> {
     use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-    // The last of them takes away the right to do the others.
+    // The last call gives up the privilege for the others.
     set_thread_groups(groups)?;
     set_thread_res_gid(None, gid, None)?;
     Ok(set_thread_res_uid(None, uid, None)?)

@@ -1,5 +1,5 @@
-//! Why the system refuses a path of the data directory, told so that one knows whose it is and what to do: mostly a command runs as
-//! another user than the service.
+//! Explanations of path errors in the data directory: they name the owner of a path and a remedy.
+//! Mostly a command runs as a user other than that of the service.
 
 use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind};
@@ -11,10 +11,10 @@ use rustix::process::{geteuid, getuid};
 
 use crate::passwd::{self, Entry};
 
-/// The data directory of the service that a package installs.
+/// Data directory of the service that a package installs.
 pub const SERVICE_DIRECTORY: &str = "/var/lib/overdue";
 
-/// What to tell of an error on this path.
+/// Returns the message for an error on this path.
 pub fn explain_path_error(path: &Path, error: &io::Error) -> String {
     let shown = path.display();
     match error.kind() {
@@ -29,7 +29,8 @@ pub fn explain_path_error(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// The innermost part of the path that can be looked at is what refuses.
+/// Explains a denied path. The innermost part of the path that can be examined is the one that
+/// denies access.
 fn explain_denied_path(path: &Path, error: &io::Error) -> String {
     let shown = path.display();
     if let Some(about) = explain_denied_link(path) {
@@ -42,8 +43,9 @@ fn explain_denied_path(path: &Path, error: &io::Error) -> String {
     format!("cannot use {shown}: {error}; {} {about}", part.display())
 }
 
-/// Says that the path, or the directory that it is in, is a link which leads where this process may not go. `None`: there is no such link, or
-/// somebody else's leads there.
+/// Returns an explanation if the path or its parent directory is a link to a place that this
+/// process may not access. Returns `None` if there is no such link, if the link belongs to another
+/// user, or if its target belongs to this one.
 fn explain_denied_link(path: &Path) -> Option<String> {
     let own = geteuid().as_raw();
     let (link, target) = path.ancestors().take(2).find_map(|part| Some((part, std::fs::read_link(part).ok()?)))?;
@@ -57,12 +59,13 @@ fn explain_denied_link(path: &Path) -> Option<String> {
     Some(format!("{link} is a link to {target}, which {whose}, and this runs as {own}: have it lead to what {own} may use, or remove it"))
 }
 
-/// True if root runs this and has taken the ids of the owner of the directory.
+/// True if root runs this process and has assumed the ids of the owner of the directory.
 fn is_root_as_another() -> bool {
     getuid().is_root() && !geteuid().is_root()
 }
 
-/// Says what is wrong with the owner or the mode of a part of a path, for a process of this user, and what to do.
+/// Explains what is wrong with the owner or the mode of a path for a process of this user, and
+/// gives a remedy.
 fn permission_advice(part: &Path, metadata: &Metadata, own: u32, name: impl Fn(u32) -> Option<String>) -> String {
     let called = |id: u32| name(id).unwrap_or_else(|| format!("user {id}"));
     let (owner, shown) = (metadata.uid(), part.display());
@@ -80,17 +83,18 @@ fn permission_advice(part: &Path, metadata: &Metadata, own: u32, name: impl Fn(u
     }
 }
 
-/// True if a file belongs to the user that this runs as.
+/// True if a file belongs to the user that this process runs as.
 pub fn is_owned_by_process(found: &Metadata) -> bool {
     found.uid() == geteuid().as_raw()
 }
 
-/// Opens a directory in which this user alone decides what is read and where files are made.
+/// Opens a directory in which only this user controls the files.
 ///
 /// # Errors
-/// When it is a link, is not there, belongs to another user, or others can write to it; the message says what to do.
+/// Returns an error if the path is a link, does not exist, belongs to another user, or is writable
+/// by others. The message includes a remedy.
 pub fn open_own_directory(path: &Path) -> io::Result<File> {
-    // With a slash at its end, a link would be looked through.
+    // A path with a trailing slash would follow a link.
     let path: PathBuf = path.components().collect();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| match path.symlink_metadata() {
@@ -110,13 +114,13 @@ pub fn open_own_directory(path: &Path) -> io::Result<File> {
     Ok(directory)
 }
 
-/// Makes a directory for this user alone, with those above it that are missing, or takes the one that is there.
+/// Creates a directory for this user only, with its missing parents, or accepts an existing one.
 ///
 /// # Errors
-/// When [`open_own_directory`] does not open it, or another user could put something else in its place because of the directory in which
-/// it would be made.
+/// Returns an error if [`open_own_directory`] refuses the directory, or if another user could
+/// replace it because of the permissions of its parent.
 pub fn make_own_directory(path: &Path) -> io::Result<()> {
-    // With a slash at its end, a link would be looked through.
+    // A path with a trailing slash would follow a link.
     let path: PathBuf = path.components().collect();
     if path.symlink_metadata().is_err() {
         let above = path.ancestors().skip(1).find(|above| above.symlink_metadata().is_ok());
@@ -126,7 +130,8 @@ pub fn make_own_directory(path: &Path) -> io::Result<()> {
     open_own_directory(&path).map(drop)
 }
 
-/// Refuses a directory in which another user than root can rename what this user makes. In one with the sticky bit nobody else can.
+/// Refuses a directory in which a user other than root can rename files of this user. The sticky
+/// bit prevents that.
 fn expect_safe_to_make_in(directory: &Path) -> io::Result<()> {
     let shown = directory.display();
     for found in [directory.symlink_metadata()?, directory.metadata()?] {
@@ -146,12 +151,12 @@ fn passwd_entry(id: u32) -> Option<Entry> {
     passwd::entries().into_iter().find(|entry| entry.uid == id)
 }
 
-/// The name of a user, if the system's list has it.
+/// Returns the name of a user from the system's user list, or a text with the user id.
 pub(super) fn user_name(id: u32) -> String {
     passwd_entry(id).map_or_else(|| format!("user {id}"), |entry| entry.name)
 }
 
-/// The group that a user belongs to before all others, if the system's list has the user.
+/// Returns the primary group of a user, if the system's user list has the user.
 pub(super) fn primary_group(id: u32) -> Option<u32> {
     passwd_entry(id).map(|entry| entry.group)
 }
@@ -191,7 +196,7 @@ mod tests {
         assert_eq!(told(owner, None), format!("has mode 0500: run chmod 700 {shown}"));
         let of_file = permission_advice(&file, &std::fs::metadata(&file).unwrap(), owner, |_| None);
         assert_eq!(of_file, format!("has mode 0400: run chmod 600 {}", file.display()));
-        // Whoever changed the owner of a running service's directory would stop that service.
+        // Changing the owner of a running service's directory would stop that service.
         let named = told(owner + 1, Some("overdue"));
         let cure = if owner == 0 { "run it with sudo" } else { "run it with sudo -u overdue" };
         assert!(named.ends_with(cure) && !named.contains("chown"), "{named}");

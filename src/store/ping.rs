@@ -1,4 +1,4 @@
-//! The arrival log of pings: appended at one end, swept at the other, a chain for each check.
+//! Log of pings by arrival: appended at one end, swept at the other, with a chain for each check.
 
 mod body_part;
 mod kept;
@@ -19,22 +19,26 @@ pub use kept::KeptPutResult;
 use row::PingRecord;
 pub(super) use row::{LoggedBody, read_ping};
 
-/// `pings`: arrival number -> `PingRecord`. A row names the arrival of the same check's ping before it.
+/// `pings`: arrival number -> `PingRecord`. A row names the arrival of the previous ping of its
+/// check.
 pub(super) const PINGS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pings");
-/// `bodies`: arrival number -> the body as it came. No row for an empty body.
+/// `bodies`: arrival number -> the raw body. An empty body has no row.
 pub(super) const BODIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("bodies");
-/// `kept_pings`: (check id, n) -> `PingRecord`. Where the sweep puts the few that are still within their log limit.
+/// `kept_pings`: (check id, n) -> `PingRecord`. The sweep moves pings here that are still within
+/// their log limit.
 pub(super) const KEPT_PINGS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_pings");
 /// `kept_bodies`: (check id, n) -> the body of a kept ping.
 pub(super) const KEPT_BODIES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_bodies");
 
-/// Bytes of a body that has a page of redb for itself and takes part in no gathering of rows.
+/// Size in bytes from which a body has its own page of redb and is not written together with other
+/// rows.
 const LARGE_BODY: usize = 1 << 20;
 
-/// Who reads a large body. redb takes a page into memory whole, and its answer is a copy: one at a time.
+/// Lock for reading a large body, so that only one is in memory at a time: redb loads the whole
+/// page and returns a copy.
 static LARGE_READ_LOCK: Mutex<()> = Mutex::new(());
 
-/// Makes the tables, so that readers find them.
+/// Creates the tables so that readers can open them.
 pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     for table in [PINGS, BODIES] {
         transaction.open_table(table)?;
@@ -45,51 +49,51 @@ pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreE
     Ok(())
 }
 
-/// What a slice of the sweep did.
+/// Result of one step of the sweep.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SweepResult {
-    /// Rows taken off the old end of the log.
+    /// Rows removed from the old end of the log.
     pub removed: usize,
     /// Bytes of their bodies that count as long.
     pub removed_bytes: u64,
-    /// It ended because of the bytes that it removed or carried over.
+    /// True if the step ended because of the bytes that it removed or moved.
     pub is_byte_limit_reached: bool,
-    /// Uploads are unreferred now that were not.
+    /// True if an upload became unreferenced.
     pub has_new_unreferenced: bool,
-    /// How many of them were still within their limit and now lie among the kept.
+    /// Number of pings that were still within their limit and were moved to the kept pings.
     pub kept: usize,
-    /// Bytes of their bodies that count as long.
+    /// Bytes of the bodies of moved pings that count as long.
     pub kept_bytes: u64,
-    /// Rows that could not be read, and went.
+    /// Removed rows that could not be read.
     pub damaged: usize,
-    /// The checks of those that were not kept: what is kept of them may be beyond its limit by now.
+    /// Checks of the pings that were removed. Their kept pings may be beyond the limit by now.
     pub checks: BTreeSet<CheckId>,
 }
 
-/// A place among the kept pings, from which the next slice goes on.
+/// Position among the kept pings from which the next step continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeptPingCursor(u64, u64);
 
-/// What a slice of pruning the kept pings did.
+/// Result of one step of pruning the kept pings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeptPruneResult {
-    /// Entries removed.
+    /// Number of removed entries.
     pub removed: usize,
     /// Bytes of their bodies that count as long.
     pub removed_bytes: u64,
-    /// Uploads are unreferred now that were not.
+    /// True if an upload became unreferenced.
     pub has_new_unreferenced: bool,
-    /// It ended because of the bytes that it removed.
+    /// True if the step ended because of the bytes that it removed.
     pub is_byte_limit_reached: bool,
-    /// Where to go on; `None` at the end.
+    /// Position from which the next step continues; `None` at the end.
     pub next: Option<KeptPingCursor>,
 }
 
 impl Batch {
-    /// Adds pings with their bodies to the log; numbers rise, also beyond those that are there. Those with sharers have the `upload` as
-    /// their body.
+    /// Appends pings with their bodies to the log. Arrival numbers increase and are greater than
+    /// all existing ones. Pings with sharers have the `upload` as their body.
     pub fn append_pings<B: AsRef<[u8]>>(&self, pings: &[(Arrival, Ping, B)], upload: Option<u64>) -> Result<(), StoreError> {
-        // A cursor takes a run of rising keys many times faster than as many insertions.
+        // A cursor inserts a run of increasing keys many times faster than single insertions.
         let mut table = self.transaction.open_table(PINGS)?;
         let mut end = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
         let (mut row, mut checksum) = (Vec::new(), None);
@@ -103,7 +107,7 @@ impl Batch {
             self.add_references(upload, sharing as u64)?;
         }
         let has_own = |ping: &Ping, body: &B| ping.body_sharers == 0 && !body.as_ref().is_empty();
-        // Whoever only looks for a place in this table may read a body of 33 MB that lies there.
+        // A lookup of a position in this table may read the body there, of up to 33 MB.
         if !pings.iter().any(|(_, ping, body)| has_own(ping, body)) {
             return Ok(());
         }
@@ -112,8 +116,9 @@ impl Batch {
         append_bodies(&mut table, bodies)
     }
 
-    /// Takes at most `most` entries off the old end of the log, none after `up_to`, and none more once their bodies have `most_bytes`.
-    /// Those for which `live` holds are carried over to the kept, the rest are gone.
+    /// Takes at most `most` entries off the old end of the log, up to `up_to`, and stops once their
+    /// bodies have `most_bytes`. Entries for which `live` is true are moved to the kept pings; the
+    /// others are removed.
     pub fn sweep_pings(
         &self,
         (from, up_to): (Arrival, Arrival),
@@ -145,7 +150,7 @@ impl Batch {
                 unreferred.extend(row.upload.map(|(upload, _)| upload));
             }
             swept.removed_bytes += body_bytes;
-            // What lies in pieces stays where it is.
+            // A body in chunks stays where it is.
             own_bytes += if has_own_body { body_bytes } else { 0 };
             if own_bytes >= most_bytes {
                 swept.is_byte_limit_reached = true;
@@ -174,8 +179,8 @@ impl Batch {
         Ok(swept)
     }
 
-    /// Looks at no more than `most` of the kept pings from `new` on and removes those that are not `live` any more, and none more once
-    /// their bodies have `most_bytes`.
+    /// Examines at most `most` kept pings from `from` on and removes those for which `live` is
+    /// false. Stops once their bodies have `most_bytes`.
     pub fn prune_kept_pings(
         &self,
         from: KeptPingCursor,
@@ -202,8 +207,8 @@ impl Batch {
         Ok(pruned)
     }
 
-    /// Removes at most `most` kept pings of one check, all with a number below `first_live`, and none more once their bodies have
-    /// `most_bytes`.
+    /// Removes at most `most` kept pings of one check with numbers below `first_live`. Stops once
+    /// their bodies have `most_bytes`.
     pub fn prune_kept_pings_of(
         &self,
         check: CheckId,
@@ -219,8 +224,9 @@ impl Batch {
         Ok(pruned)
     }
 
-    /// Counts anew how many pings have each upload as their body: a row that could not be read when it went did not say which it had. Whether
-    /// there is anything to write. Looks at every ping.
+    /// Recounts the pings that have each upload as their body. This is necessary after an
+    /// unreadable row was removed, whose upload is unknown. Reads every ping. Returns true if a
+    /// number changed.
     pub fn recount_uploads(&self) -> Result<bool, StoreError> {
         let mut counts = HashMap::new();
         count_uploads(self.transaction.open_table(PINGS)?.iter()?, &mut counts)?;
@@ -228,7 +234,7 @@ impl Batch {
         self.set_reference_counts(&counts)
     }
 
-    /// The first of them that is left because of the bytes.
+    /// Removes kept pings and returns the first one that is left because of `most_bytes`.
     fn remove_kept(&self, dead: &[(u64, u64)], most_bytes: u64, pruned: &mut KeptPruneResult) -> Result<Option<(u64, u64)>, StoreError> {
         if dead.is_empty() {
             return Ok(None);
@@ -259,7 +265,8 @@ impl Batch {
     }
 }
 
-/// Adds how many of these rows have each upload as their body. A row that cannot be read has none.
+/// Adds the number of rows that have each upload as their body to `counts`. An unreadable row
+/// counts as none.
 fn count_uploads<K: redb::Key + 'static>(
     rows: redb::Range<'_, K, &'static [u8]>,
     counts: &mut HashMap<u64, u64>,
@@ -273,8 +280,9 @@ fn count_uploads<K: redb::Key + 'static>(
     Ok(())
 }
 
-/// Adds bodies at the end of the table. A cursor gathers rows in memory, together with the last one that is there, and writes that one
-/// anew. Large ones go in by themselves, and so does one that comes after a large one.
+/// Appends bodies to the table. A cursor collects rows in memory together with the last existing
+/// one, and rewrites that one. Large bodies are inserted singly, and so is the body after a large
+/// one.
 fn append_bodies<'b>(
     table: &mut redb::Table<'_, u64, &'static [u8]>,
     bodies: impl Iterator<Item = (u64, &'b [u8])>,
@@ -301,35 +309,36 @@ fn append_bodies<'b>(
     Ok(())
 }
 
-/// Bytes of the bodies of rows that count as long. A row that cannot be read does not say how long its body is.
+/// Bytes of the bodies of these rows that count as long. An unreadable row counts as 0.
 fn body_bytes<'a, K: redb::Key + 'static>(rows: redb::Range<'a, K, &'static [u8]>) -> Result<u64, StoreError> {
     let mut rows = rows;
     rows.try_fold(0, |sum, row| Ok(sum + record::decode::<PingRecord<'_>>(row?.1.value()).map_or(0, |row| row.long_bytes())))
 }
 
-/// Bytes of the bodies in the log up to an arrival, and among the kept: counted row by row.
+/// Bytes of the long bodies in the log up to an arrival, and of those among the kept pings, counted
+/// row by row.
 pub(super) fn count_bytes(transaction: &WriteTransaction, up_to: Arrival) -> Result<(u64, u64), StoreError> {
     let (pings, kept_pings) = (transaction.open_table(PINGS)?, transaction.open_table(KEPT_PINGS)?);
     Ok((body_bytes(pings.range(..=up_to.0)?)?, body_bytes(kept_pings.iter()?)?))
 }
 
 impl Snapshot {
-    /// Entries in the log, the kept ones apart.
+    /// Number of entries in the log, without kept pings.
     pub fn log_len(&self) -> Result<u64, StoreError> {
         Ok(self.transaction.open_table(PINGS)?.len()?)
     }
 
-    /// Entries among the kept.
+    /// Number of kept pings.
     pub fn kept_len(&self) -> Result<u64, StoreError> {
         Ok(self.transaction.open_table(KEPT_PINGS)?.len()?)
     }
 
-    /// The ping that arrived last, if its row can be read.
+    /// Returns the ping that arrived last, if its row can be read.
     pub fn newest_ping(&self) -> Result<Option<Ping>, StoreError> {
         Ok(self.transaction.open_table(PINGS)?.last()?.and_then(|(_, bytes)| PingRecord::read(bytes.value()).ok()))
     }
 
-    /// The pings that arrived after a number, oldest first.
+    /// Returns the pings that arrived after a number, oldest first.
     pub fn pings_after(&self, arrival: Arrival) -> Result<impl Iterator<Item = Result<(Arrival, Ping), StoreError>> + use<>, StoreError> {
         Ok(self.transaction.open_table(PINGS)?.range(arrival.0.saturating_add(1)..)?.map(|row| {
             let (arrival, bytes) = row?;
@@ -337,8 +346,8 @@ impl Snapshot {
         }))
     }
 
-    /// The pings of one check, newest first: from its newest (number `n` at `arrival`) down to number `down_to`, as far as they are kept
-    /// without gaps.
+    /// Returns the pings of one check, newest first, from the newest (number `n` at `arrival`) down
+    /// to number `down_to`. Stops at the first gap.
     pub fn pings_of(&self, check: CheckId, n: u64, arrival: Arrival, down_to: u64) -> Result<Vec<Ping>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
         let down_to = down_to.max(1);
@@ -355,7 +364,7 @@ impl Snapshot {
             let kept = self.transaction.open_table(KEPT_PINGS)?;
             for row in kept.range((check.0, down_to)..=(check.0, n))?.rev() {
                 let (place, bytes) = row?;
-                // A log limit that was raised leaves a gap above what was kept before.
+                // A raised log limit leaves a gap above the pings that were kept before.
                 if place.value().1 != n {
                     break;
                 }
@@ -368,7 +377,8 @@ impl Snapshot {
         Ok(chain)
     }
 
-    /// The number of the ping of a check that lies there. `None`: it is in the log no more.
+    /// Returns the number of the ping of a check at this arrival. `None` if it is no longer in the
+    /// log.
     pub fn number_at(&self, check: CheckId, arrival: Arrival) -> Result<Option<u64>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
         let Some(bytes) = pings.get(arrival.0)? else { return Ok(None) };
@@ -376,12 +386,14 @@ impl Snapshot {
         Ok((row.check == check.0).then_some(row.n))
     }
 
-    /// Ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None`: no such ping. The younger ones are walked past, not kept.
+    /// Returns ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None` if
+    /// there is no such ping. Newer pings are read but not collected.
     pub fn ping_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Ping>, StoreError> {
         self.with_ping_row(check, (n, arrival), wanted, |bytes, _| PingRecord::read(bytes))
     }
 
-    /// The body of ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None`: no such ping, or it had none.
+    /// Returns the body of ping `wanted` of a check whose newest ping is number `n` at `arrival`.
+    /// `None` if there is no such ping or its body is empty.
     pub fn body_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let body = self.with_ping_row(check, (n, arrival), wanted, |bytes, in_log| {
             let row: PingRecord<'_> = record::decode(bytes)?;
@@ -394,7 +406,8 @@ impl Snapshot {
         body.map(Option::flatten)
     }
 
-    /// What is made of the row of ping `wanted`: of its bytes, and where it lies if that is in the log and not among the kept.
+    /// Calls `make` with the bytes of the row of ping `wanted`, and with its arrival if the row is
+    /// in the log and not among the kept pings.
     fn with_ping_row<T>(
         &self,
         check: CheckId,
@@ -418,7 +431,7 @@ impl Snapshot {
         make(bytes.value(), None).map(Some)
     }
 
-    /// The body of a ping, which if it lies in a row of its own is in this table, in this place.
+    /// Returns the body of a ping. A body in a row of its own is in table `own` at `place`.
     fn body<K: redb::Key + for<'k> redb::Value<SelfType<'k> = K>>(
         &self,
         row: &PingRecord<'_>,
@@ -434,7 +447,8 @@ fn lock_if_large(row: &PingRecord<'_>) -> Option<MutexGuard<'static, ()>> {
     (row.body_len as usize > LARGE_BODY).then(|| LARGE_READ_LOCK.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Each step of a chain leads to the ping before, so that no row, however it came to be, makes a reader walk for ever.
+/// Verifies that a step of a chain leads to the previous ping, so that no malformed row causes an
+/// endless loop.
 fn verify_place(found: (CheckId, u64), expected: (CheckId, u64)) -> Result<(), StoreError> {
     if found == expected { Ok(()) } else { Err(record::corrupt::<PingRecord<'_>>(&"it does not continue the chain of its check")) }
 }

@@ -1,4 +1,4 @@
-//! Rows of projects, keys and channels: few, small, read whole at start.
+//! Rows of projects, keys and channels: few, small, read completely at start.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -34,15 +34,16 @@ struct ProjectRecord<'a> {
     check_limit: Option<u32>,
     ping_log_limit: u32,
     badge_key: &'a str,
-    /// Version 2 from here on.
+    /// Since version 2.
     #[serde(default)]
     old_badge: Option<[u8; 20]>,
-    /// Version 3 from here on.
+    /// Since version 3.
     #[serde(default)]
     import: Option<ProjectImportRecord>,
 }
 
-/// The first number, the one after the last, whether it is on trial, and since and until when its pings went elsewhere.
+/// First number, number after the last, true if on trial, and the period in which pings went to the
+/// other server.
 type ProjectImportRecord = (u64, u64, bool, Option<(i64, i64)>);
 
 impl<'a> Record<'a> for ProjectRecord<'a> {
@@ -55,7 +56,7 @@ enum SecretRecord {
     ReadWrite([u8; 32]),
     ReadOnly([u8; 32]),
     Ping(String),
-    /// Version 3 of keys: whether it may only read, the number of the secret, the digest.
+    /// Version 3 of keys: true if read-only, number of the secret, digest.
     Hashed(bool, u8, [u8; 32]),
 }
 
@@ -64,7 +65,7 @@ struct KeyRecord<'a> {
     project: u64,
     secret: SecretRecord,
     created: i64,
-    /// Version 2 from here on.
+    /// Since version 2.
     #[serde(default)]
     label: &'a str,
     #[serde(default)]
@@ -86,21 +87,22 @@ struct ChannelRecord<'a> {
     kind: &'a str,
     #[serde(borrow)]
     settings: Vec<(&'a str, &'a str)>,
-    /// Version 2 from here on. Only operators made channels before.
+    /// Since version 2. Before, only operators created channels.
     #[serde(default = "yes")]
     operator: bool,
     #[serde(default)]
     disabled: Option<(i64, &'a str)>,
     #[serde(default)]
     failing: Option<(i64, &'a str)>,
-    /// Version 3 from here on. True: something has arrived. A text: why the last test failed.
+    /// Since version 3. `arrived` is true after a successful delivery; `test_failed` is the reason
+    /// of a failed last test.
     #[serde(default)]
     arrived: bool,
     #[serde(default)]
     test_failed: Option<&'a str>,
     #[serde(default)]
     unsubscribed: Vec<&'a str>,
-    /// Version 4 from here on. Address, since when, and why.
+    /// Since version 4. Address, time and reason.
     #[serde(default)]
     refused: Vec<(&'a str, i64, &'a str)>,
 }
@@ -114,7 +116,7 @@ impl<'a> Record<'a> for ChannelRecord<'a> {
     const VERSION: u8 = 4;
 }
 
-/// Makes the tables, so that readers find them.
+/// Creates the tables so that readers can open them.
 pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     for table in [PROJECTS, KEYS, CHANNELS] {
         transaction.open_table(table)?;
@@ -166,7 +168,7 @@ impl Batch {
         self.put_record(CHANNELS, channel.id.0, &channel_record(channel))
     }
 
-    /// Removes a project. Its keys, channels and checks are removed one by one.
+    /// Removes a project. Its keys, channels and checks are removed separately.
     pub fn remove_project(&self, id: ProjectId) -> Result<(), StoreError> {
         self.transaction.open_table(PROJECTS)?.remove(id.0)?;
         Ok(())
@@ -214,8 +216,8 @@ fn channel_record(channel: &Channel) -> ChannelRecord<'_> {
     }
 }
 
-/// Writes channels of earlier versions anew: groups list their members by UUID, and `arrived` says to which channels something was
-/// delivered. A row that this release cannot read stays as it is.
+/// Rewrites channels of earlier versions: groups list their members by UUID, and `arrived` contains
+/// the channels with a successful delivery. A row that this release cannot read stays unchanged.
 pub(super) fn rewrite_channels(transaction: &WriteTransaction, arrived: &BTreeSet<ChannelId>) -> Result<(), StoreError> {
     let mut table = transaction.open_table(CHANNELS)?;
     let mut channels = Vec::new();
@@ -239,7 +241,7 @@ pub(super) fn rewrite_channels(transaction: &WriteTransaction, arrived: &BTreeSe
     Ok(())
 }
 
-/// Since when something is wrong, and what.
+/// Start time and reason of a problem, as stored.
 fn health_issue(trouble: Option<&(Timestamp, Box<str>)>) -> Option<(i64, &str)> {
     trouble.map(|(since, reason)| (since.micros(), &**reason))
 }
@@ -252,7 +254,7 @@ fn refused_of((address, since, reason): (&str, i64, &str)) -> RefusedRecipient {
     RefusedRecipient { address: address.into(), since: Timestamp::from_micros(since), reason: reason.into() }
 }
 
-/// The project in a row.
+/// Reads the project in a row.
 pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError> {
     let row: ProjectRecord<'_> = record::decode(bytes)?;
     Ok(Project {
@@ -270,7 +272,7 @@ pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError>
     })
 }
 
-/// The key in a row.
+/// Reads the key in a row.
 pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<ProjectKey, StoreError> {
     let row: KeyRecord<'_> = record::decode(bytes)?;
     let secret = match row.secret {
@@ -294,7 +296,7 @@ pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<ProjectKey, StoreError> 
     })
 }
 
-/// The channel in a row.
+/// Reads the channel in a row.
 pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError> {
     let row: ChannelRecord<'_> = record::decode(bytes)?;
     let kind = ChannelKind::from_name(row.kind).ok_or_else(|| record::corrupt::<ChannelRecord<'_>>(&"not a kind of channel"))?;
@@ -319,7 +321,8 @@ pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError>
     })
 }
 
-/// Why a project's row cannot be read, and a row in its place, to which its checks and keys belong.
+/// Returns the reason why a project's row cannot be read, and a replacement row for its checks and
+/// keys.
 pub(super) fn unreadable_project_row(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u8>>)> {
     let error = read_project(id, bytes).err()?;
     let (name, badge_key) = (format!("project {id}, which this release cannot read"), format!("aside-{id}"));
@@ -332,22 +335,22 @@ pub(super) fn unreadable_project_row(id: u64, bytes: &[u8]) -> Option<(StoreErro
 }
 
 impl Snapshot {
-    /// Every project, oldest first.
+    /// Returns every project, oldest first.
     pub fn projects(&self) -> Result<Vec<Project>, StoreError> {
         self.rows(PROJECTS, read_project)
     }
 
-    /// Every key, oldest first.
+    /// Returns every key, oldest first.
     pub fn keys(&self) -> Result<Vec<ProjectKey>, StoreError> {
         self.rows(KEYS, read_key)
     }
 
-    /// Every channel, oldest first.
+    /// Returns every channel, oldest first.
     pub fn channels(&self) -> Result<Vec<Channel>, StoreError> {
         self.rows(CHANNELS, read_channel)
     }
 
-    /// Every row of a table, in order.
+    /// Returns every row of a table, in order of keys.
     pub(super) fn rows<T>(
         &self,
         table: TableDefinition<'_, u64, &[u8]>,

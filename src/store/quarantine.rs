@@ -1,7 +1,7 @@
-//! Rows that this release cannot read are put aside, so that one of them does not keep the rest from being used.
+//! Quarantine: rows that this release cannot read are set apart, so that the rest can be used.
 //!
-//! Their bytes stay in a table of their own. In place of a check or a project stands one that says so; a key, a channel, a window, a row of
-//! the outbox or an entry of a log is not there.
+//! Their bytes move to a separate table. A check or a project is replaced by a row that names the
+//! problem. A key, a channel, a window, a row of the outbox or an entry of a log is left out.
 
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
@@ -13,12 +13,12 @@ use crate::domain::ids::CheckId;
 pub(super) const QUARANTINE: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("aside");
 
 type RowTable = TableDefinition<'static, u64, &'static [u8]>;
-/// Why a row cannot be read; and what stands in its place, if anything can.
+/// Reason why a row cannot be read, and a replacement row if there is one.
 type UnreadableRow = (StoreError, Option<Vec<u8>>);
 
 impl Store {
-    /// Puts aside what [`crate::store::Snapshot`] cannot read of the rows that a start needs, and tells each. Returns the checks that are
-    /// shown without some of their settings.
+    /// Moves rows that a start needs, and that [`crate::store::Snapshot`] cannot read, to
+    /// quarantine, and logs each. Returns the checks that are shown without some of their settings.
     pub fn quarantine_unreadable_rows(&self) -> Result<Vec<CheckId>, StoreError> {
         let batch = self.batch()?;
         let transaction = &batch.transaction;
@@ -44,8 +44,8 @@ impl Store {
     }
 }
 
-/// Puts aside the rows that are `refused`, from a key on; the keys of those in whose place nothing stands, and of those that are
-/// replaced.
+/// Moves the rows for which `refused` returns a reason to quarantine, from a key on. Returns the
+/// keys of rows without a replacement, and the keys of replaced rows.
 fn quarantine_rows(
     transaction: &WriteTransaction,
     table: RowTable,

@@ -1,26 +1,26 @@
-//! How a row becomes bytes: one version byte, then a MessagePack array of that version's fields.
+//! Encoding of rows: one version byte, then a MessagePack array of the fields of that version.
 
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 
-/// A stored row. A new field makes a new version. It is added at the end, with a serde default: the value that rows of earlier versions
-/// have.
+/// A stored row. A new field needs a new version. It is added at the end with a serde default,
+/// which is the value for rows of earlier versions.
 pub(super) trait Record<'a>: Serialize + Deserialize<'a> {
-    /// The table, for messages.
+    /// Name of the table, for messages.
     const TABLE: &'static str;
-    /// The version that this release writes. It reads every version from 1 on.
+    /// Version that this release writes. It reads every version from 1 on.
     const VERSION: u8;
 }
 
-/// Writes a row in place of what `out` held.
+/// Encodes a row into `out`, replacing its contents.
 pub(super) fn encode<'a, R: Record<'a>>(row: &R, out: &mut Vec<u8>) -> Result<(), StoreError> {
     out.clear();
     out.push(R::VERSION);
     rmp_serde::encode::write(out, row).map_err(|error| corrupt::<R>(&error))
 }
 
-/// Reads a row of this or an earlier version.
+/// Decodes a row of this or an earlier version.
 pub(super) fn decode<'a, R: Record<'a>>(bytes: &'a [u8]) -> Result<R, StoreError> {
     let (version, fields) = bytes.split_first().ok_or_else(|| corrupt::<R>(&"it is empty"))?;
     if !(1..=R::VERSION).contains(version) {
@@ -29,7 +29,7 @@ pub(super) fn decode<'a, R: Record<'a>>(bytes: &'a [u8]) -> Result<R, StoreError
     rmp_serde::from_slice(fields).map_err(|error| corrupt::<R>(&error))
 }
 
-/// The error for a row of this kind.
+/// Returns the error for a row of this kind.
 pub(super) fn corrupt<'a, R: Record<'a>>(reason: &dyn std::fmt::Display) -> StoreError {
     StoreError::Corrupt { table: R::TABLE, reason: reason.to_string() }
 }

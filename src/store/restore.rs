@@ -1,4 +1,5 @@
-//! A database that is made anew of rows that were kept elsewhere. It takes its place in the data directory once it is whole, and not before.
+//! Restore of a database from rows that were stored elsewhere. It replaces the database in the data
+//! directory only once it is complete.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -9,23 +10,25 @@ use super::medium::{create_private_directory, open_file};
 use super::{Batch, FILE_NAME, Medium, ProgressReporter, Store, StoreError, TableRows, meta, migrations};
 use crate::domain::alert::OutboxRow;
 
-/// The directory within the data directory in which it is made.
+/// Directory within the data directory in which the new database is created.
 const WORK_DIRECTORY: &str = "restoring";
 
-/// A restore under way. Nobody else opens the database of the directory, or makes one there, until it has ended.
+/// A restore in progress. No other process can open the database of the directory, or create one
+/// there, until it ends.
 pub struct DatabaseRestore {
     directory: PathBuf,
     /// `None` at the end.
     database: Option<(Store, Batch)>,
-    /// The directory, and the database that is to be replaced.
+    /// Locked directory, and the locked database that is to be replaced.
     locks: (File, Option<File>),
 }
 
 impl DatabaseRestore {
-    /// Begins. The directory is made if it is not there.
+    /// Begins a restore. A missing directory is created.
     ///
     /// # Errors
-    /// When there is a database that is not to be replaced (`force`) or that somebody has open, or when the system refuses something.
+    /// Returns an error if a database exists and `force` is false, if another process has it open,
+    /// or if the system refuses an operation.
     pub fn begin(directory: &Path, force: bool) -> Result<Self, StoreError> {
         let path = directory.join(FILE_NAME);
         let told = |error| StoreError::Directory(directory.into(), error);
@@ -47,19 +50,20 @@ impl DatabaseRestore {
             }
         };
         let workplace = directory.join(WORK_DIRECTORY);
-        // What is there was left by one that did not end.
+        // An existing directory is left from a restore that did not end.
         clear_work_directory(&workplace).map_err(told)?;
-        // A link in its place would be taken for it.
+        // A link of this name would be followed.
         DirBuilder::new().mode(0o700).create(&workplace).map_err(told)?;
         let store = Store::open_unmigrated(&Medium::Directory(workplace), &ProgressReporter::default())?;
         let batch = store.batch()?;
         Ok(Self { directory: directory.into(), database: Some((store, batch)), locks: (locked, replaced) })
     }
 
-    /// Adds rows, which come in the order of the list of tables and of their keys.
+    /// Adds rows. They come in the order of the list of tables and of their keys.
     ///
     /// # Errors
-    /// When they make no sense, or belong to the layout of a newer release, or cannot be written.
+    /// Returns an error if the rows are malformed, belong to the layout of a newer release, or
+    /// cannot be written.
     pub fn add(&mut self, rows: &TableRows<'_>) -> Result<(), StoreError> {
         let Some((_, batch)) = &self.database else { return Ok(()) };
         super::catch_panic(|| batch.add_rows(rows))?;
@@ -69,12 +73,14 @@ impl DatabaseRestore {
         }
     }
 
-    /// Makes what was added the database of the directory: it gets the layout of this release, and another `instance`, since what was told
-    /// since then may have been told by the one that goes on. For the same reason what waits to be sent may be a repeat. Sessions and links
-    /// end: who ended one since then would not expect it back.
+    /// Makes the added rows the database of the directory. It gets the layout of this release and a
+    /// new `instance`, because the original database may have sent alerts since the backup and may
+    /// continue. For the same reason, messages in the outbox are marked as possible repeats.
+    /// Sessions and links are removed: a user who ended one since the backup does not expect it to
+    /// return.
     ///
     /// # Errors
-    /// When something cannot be written; the database is then as it was.
+    /// Returns an error if something cannot be written. The old database is then unchanged.
     pub fn finish(mut self, instance: [u8; 4]) -> Result<(), StoreError> {
         let Some((store, batch)) = self.database.take() else { return Ok(()) };
         batch.commit()?;
@@ -87,7 +93,7 @@ impl DatabaseRestore {
         for row in snapshot.outbox()? {
             match row {
                 Ok(row) => batch.put_outbox_rows([&OutboxRow { may_be_duplicate: true, ..row }])?,
-                // The first start puts it aside.
+                // The first start moves it to quarantine.
                 Err(StoreError::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -110,7 +116,7 @@ impl Drop for DatabaseRestore {
     }
 }
 
-/// Takes a lock that the database takes, too.
+/// Takes a lock that an open database takes, too.
 fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
     file.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => StoreError::InUse(path.into()),
@@ -118,8 +124,9 @@ fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Removes what a restore that was killed has left in the directory of a database that is open: a copy of one, with its secrets. No
-/// restore can be under way, since it would have the lock of the database.
+/// Removes the leftovers of a killed restore from the directory of an open database: a copy of a
+/// database with its secrets. No restore can be in progress, since it would hold the lock of the
+/// database.
 pub fn remove_leftovers(medium: &Medium) {
     let Medium::Directory(directory) = medium else { return };
     let workplace = directory.join(WORK_DIRECTORY);

@@ -1,7 +1,9 @@
-//! What lies between redb and its medium: it knows what has failed, and keeps a page that cannot be read from ending everything else.
+//! Storage layer between redb and its medium. It records failures and limits the effect of an
+//! unreadable page.
 //!
-//! After one failed read redb refuses all that follows, and reopening reads the whole file, so it meets the same page again. Therefore a
-//! page that cannot be read is handed over as one that leads nowhere: redb reports whatever needs it as damaged, and nothing else.
+//! After one failed read redb refuses all operations. Reopening reads the whole file and meets the
+//! same page again. Therefore an unreadable page is returned as a branch whose children do not
+//! exist: redb reports only operations that need it as damaged.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,41 +17,43 @@ use redb::{BackendError, StorageBackend};
 
 use super::ProgressReporter;
 
-/// Unreadable places that are remembered, and read again until they can be: see [limits](crate::docs::limits).
+/// Maximum number of remembered unreadable places. They are reread until they can be read: see
+/// [limits](crate::docs::limits).
 const MAX_UNREADABLE: usize = 1024;
 
 thread_local! {
-    /// The place that this thread has failed to read since [`Storage::clear_failed_place`].
+    /// Place that this thread has failed to read since [`Storage::clear_failed_place`].
     static FAILED_PLACE: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// Two handles are one storage.
+/// Storage of the database. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Storage(Arc<StorageInner>);
 
 #[derive(Debug)]
 struct StorageInner {
     backend: Arc<dyn StorageBackend>,
-    /// The file behind the backend, if it is one.
+    /// File behind the backend, if it is one.
     file: Option<File>,
-    /// It grows also where its file system has less space than that.
+    /// True if the file may grow without reserving disk space.
     grows_sparsely: AtomicBool,
-    /// Whether the backend ends with the database on it.
+    /// True if the backend is closed together with the database.
     owned: bool,
-    /// The length it was told to have, which may not be the one that it has.
+    /// Length that was requested, which may differ from the real length.
     len: AtomicU64,
-    /// Whether a page that cannot be read is replaced. Until then the database is being opened.
+    /// True if an unreadable page is replaced. False while the database is being opened.
     tolerant: AtomicBool,
-    /// Bytes that were read while it was being opened, and who is told.
+    /// Bytes read while the database is being opened, and the receiver of the progress.
     read: AtomicU64,
     progress: ProgressReporter,
-    /// A write, a sync or a change of length has failed.
+    /// True if a write, a sync or a change of length has failed.
     write_failed: AtomicBool,
-    /// What was written before may not reach the disk. A write that found no space says nothing about those before it.
+    /// True if earlier writes may not reach the disk. A write that fails on a full disk does not
+    /// affect earlier ones.
     may_have_lost_writes: AtomicBool,
-    /// Lengths of the places that could not be read, by their offset.
+    /// Lengths of the unreadable places, by offset.
     unreadable: Mutex<BTreeMap<u64, usize>>,
-    /// The one that was read again last.
+    /// Offset of the place that was reread last.
     retried: AtomicU64,
 }
 
@@ -75,32 +79,35 @@ impl Storage {
         })))
     }
 
-    /// From now on a page that cannot be read costs only what needs it. A database that is being opened needs all that it reads.
+    /// Makes an unreadable page fail only the operations that need it, from now on. A database that
+    /// is being opened needs everything that it reads.
     pub(super) fn tolerate(&self) {
         self.0.tolerant.store(true, Ordering::Relaxed);
     }
 
-    /// Whether anything written may be lost, or anything after it refused.
+    /// True if a write may be lost, or if later ones are refused.
     pub(super) fn write_failed(&self) -> bool {
         self.0.write_failed.load(Ordering::Relaxed)
     }
 
-    /// Whether anything that was written without an error may be lost, so that the file has to be written again.
+    /// True if data that was written without an error may be lost, so that the file has to be
+    /// rewritten.
     pub(super) fn may_have_lost_writes(&self) -> bool {
         self.0.may_have_lost_writes.load(Ordering::Relaxed)
     }
 
-    /// From now on the file grows by as much as redb likes, although its file system may have less space left.
+    /// Lets the file grow without reserving disk space, from now on.
     pub(super) fn grow_sparsely(&self) {
         self.0.grows_sparsely.store(true, Ordering::Relaxed);
     }
 
-    /// The length that the medium should have.
+    /// Length that the medium should have, in bytes.
     pub(super) fn expected_len(&self) -> u64 {
         self.0.len.load(Ordering::Relaxed)
     }
 
-    /// Reads the places again that could not be read, until one of them still cannot; whether any can be now.
+    /// Rereads the unreadable places until one of them still fails. Returns true if any can be read
+    /// now.
     pub(super) fn retry_unreadable(&self) -> bool {
         let mut healed = false;
         loop {
@@ -118,12 +125,13 @@ impl Storage {
         }
     }
 
-    /// What this thread fails to read from now on is told by [`Storage::take_failed_place`].
+    /// Clears the failed place of this thread. [`Storage::take_failed_place`] then returns a later
+    /// one.
     pub(super) fn clear_failed_place() {
         FAILED_PLACE.take();
     }
 
-    /// The place that this thread could not read, in words.
+    /// Takes the description of the place that this thread could not read.
     pub(super) fn take_failed_place() -> Option<String> {
         FAILED_PLACE.take()
     }
@@ -220,18 +228,19 @@ impl StorageBackend for Storage {
     }
 }
 
-/// Has the file system set aside the space by which a file is to grow. A full disk then says so here. Otherwise it would say so at a
-/// later write somewhere in the middle of the file, where nothing could be changed any more, not even to make room.
+/// Reserves the disk space by which a file is to grow. A full disk then fails here. Otherwise it
+/// would fail at a later write in the middle of the file, and then nothing could be changed any
+/// more, not even to free space.
 fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if to > from {
         use rustix::fs::{FallocateFlags, fallocate};
         use rustix::io::Errno;
         match fallocate(file, FallocateFlags::empty(), from, to - from) {
-            // A file system that cannot do that grows as it always did.
+            // On a file system without this feature the file grows without a reservation.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             Err(error) => {
-                // Some of it may have been set aside.
+                // A part of the space may have been reserved.
                 file.set_len(from)?;
                 return Err(error.into());
             }
@@ -242,13 +251,14 @@ fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether there was no space for what was to be written.
+/// True if a write failed because the disk is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
-/// Makes of a page a branch of redb's trees with one empty key, whose children are pages of an order that does not exist: whoever steps
-/// on is told that the tree is damaged. `false` for what is too short to be a page.
+/// Turns a page into a branch of redb's trees with one empty key, whose children are pages of a
+/// nonexistent order. redb reports damage when it follows them. Returns false if the buffer is too
+/// short for a page.
 fn make_dangling_branch(page: &mut [u8]) -> bool {
     const CHILDREN: std::ops::Range<usize> = 40..56;
     const KEY_END: std::ops::Range<usize> = 56..60;

@@ -1,9 +1,9 @@
-//! Rows of a table as one run of bytes, in which they are handed over, kept elsewhere and taken back.
+//! Rows of a table as one run of bytes, for backup and restore.
 
-/// Bytes before a row: the lengths of its key and of its value, each in 4 bytes little endian.
+/// Size of a row header in bytes: the lengths of key and value, each in 4 bytes little endian.
 const HEADER_BYTES: usize = 8;
 
-/// Rows of one table, in the order of their keys. They can be parted.
+/// Rows of one table, in the order of their keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableRows<'a> {
     table: &'a str,
@@ -11,7 +11,7 @@ pub struct TableRows<'a> {
 }
 
 impl<'a> TableRows<'a> {
-    /// The rows in these bytes; `None` if they cannot be parted.
+    /// Parses rows; `None` if the bytes are malformed.
     pub fn read(table: &'a str, bytes: &'a [u8]) -> Option<Self> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -20,17 +20,17 @@ impl<'a> TableRows<'a> {
         Some(Self { table, bytes })
     }
 
-    /// The name of the table.
+    /// Name of the table.
     pub fn table(&self) -> &'a str {
         self.table
     }
 
-    /// All of them.
+    /// Encoded bytes of all rows.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Key and value of each.
+    /// Iterates over the key and value of each row.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let mut rest = self.bytes;
         std::iter::from_fn(move || {
@@ -41,7 +41,7 @@ impl<'a> TableRows<'a> {
     }
 }
 
-/// The first row, and the rest.
+/// Splits off the first row.
 #[allow(clippy::type_complexity, reason = "it is a row and the rest")]
 fn split_first_row(bytes: &[u8]) -> Option<((&[u8], &[u8]), &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
@@ -52,9 +52,9 @@ fn split_first_row(bytes: &[u8]) -> Option<((&[u8], &[u8]), &[u8])> {
     Some(((key, value), rest))
 }
 
-/// Adds a row.
+/// Appends a row.
 pub(super) fn append_row(bytes: &mut Vec<u8>, key: &[u8], value: &[u8]) {
-    // The library takes no key or value of 4 GiB.
+    // redb takes no key or value of 4 GiB.
     bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
     bytes.extend_from_slice(key);

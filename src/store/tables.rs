@@ -1,5 +1,5 @@
-//! The list of all tables: a backup takes the rows of each, a restore writes them, and an inspection looks at them, as bytes or as what they
-//! mean.
+//! List of all tables. A backup reads the rows of each, a restore writes them, and an inspection
+//! reads them as bytes and as domain types.
 
 use std::ops::Bound;
 
@@ -11,12 +11,15 @@ use super::{
     window,
 };
 
-/// Bytes of a row that has pages of redb for itself and is not gathered with others.
+/// Size in bytes from which a row has its own pages of redb and is not written together with
+/// others.
 const LARGE_ROW: usize = 1 << 20;
-/// Bytes of rows that are handed over together; a row that is longer goes with those before it. Few, since a backup rests in between.
+/// Size in bytes of rows that are passed on together. A longer row goes with those before it. The
+/// size is small because a backup pauses in between.
 const ROWS_BYTES: usize = 16 << 10;
 
-/// Every table. What a row refers to comes before it: projects before checks, pings before bodies.
+/// Returns every table. A table comes after the tables that its rows refer to: projects before
+/// checks, pings before bodies.
 fn all_tables() -> Vec<Box<dyn AnyTable>> {
     vec![
         table(meta::META, |seen, name, bytes| seen.inspect_value(name, bytes)),
@@ -49,18 +52,19 @@ fn all_tables() -> Vec<Box<dyn AnyTable>> {
     ]
 }
 
-/// A table, whatever its keys and values are.
+/// A table, independent of the types of its keys and values.
 trait AnyTable {
     fn name(&self) -> &str;
-    /// Shows all rows, some at a time, until `for_each_rows` is false; whether it was shown all.
+    /// Calls `show` with all rows, some at a time, until it returns false. Returns true if all rows
+    /// were shown.
     fn for_each_rows(&self, snapshot: &Snapshot, show: &mut dyn FnMut(&TableRows<'_>) -> bool) -> Result<bool, StoreError>;
-    /// Adds rows after those that there are.
+    /// Adds rows after the existing ones.
     fn add(&self, batch: &Batch, rows: &TableRows<'_>) -> Result<(), StoreError>;
-    /// Looks at a row.
+    /// Inspects a row.
     fn inspect(&self, seen: &mut Inspection, key: &[u8], value: &[u8]) -> Result<(), StoreError>;
 }
 
-/// How a row is looked at.
+/// Function that inspects a row.
 type RowInspector<K, V> = for<'k, 'v> fn(&mut Inspection, <K as Value>::SelfType<'k>, <V as Value>::SelfType<'v>) -> Result<(), StoreError>;
 
 struct TypedTable<K: Key + 'static, V: Value + 'static> {
@@ -73,7 +77,7 @@ fn table<K: Key + 'static, V: Value + 'static>(definition: TableDefinition<'stat
 }
 
 impl<K: Key + 'static, V: Value + 'static> TypedTable<K, V> {
-    /// Keys and values of a fixed width have it, so that the library can read them.
+    /// Verifies the lengths of keys and values of fixed width, so that redb can read them.
     fn verify_widths(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         let fits = |width: Option<usize>, bytes: &[u8]| width.is_none_or(|width| width == bytes.len());
         if fits(K::fixed_width(), key) && fits(V::fixed_width(), value) {
@@ -112,7 +116,7 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
                 bytes.shrink_to(2 * ROWS_BYTES);
             }
         }
-        // A table without rows is shown as well: it has to be there.
+        // A table without rows is shown as well, because it must exist.
         Ok(some && bytes.is_empty() || show_rows(self.name(), &bytes, show))
     }
 
@@ -125,7 +129,7 @@ impl<K: Key + 'static, V: Value + 'static> AnyTable for TypedTable<K, V> {
                 table.insert(K::from_bytes(key), V::from_bytes(value))?;
                 continue;
             }
-            // A cursor takes a run of rising keys many times faster than as many insertions.
+            // A cursor inserts a run of increasing keys many times faster than single insertions.
             let mut end = table.upper_bound_mut(Bound::<K::SelfType<'_>>::Unbounded)?;
             rows.iter().try_for_each(|(key, value)| end.insert_before(K::from_bytes(key), V::from_bytes(value)))?;
             end.close()?;
@@ -148,14 +152,14 @@ fn damaged_rows_error(reason: String) -> StoreError {
     StoreError::Damaged { reason, panicked: false }
 }
 
-/// The names of all tables.
+/// Names of all tables.
 pub fn table_names() -> Vec<String> {
     all_tables().iter().map(|table| table.name().to_owned()).collect()
 }
 
 impl Snapshot {
-    /// Shows the rows of every table, some at a time, until `for_each_rows` is false; whether it was shown all. A table that the layout does not have
-    /// yet has no rows.
+    /// Calls `show` with the rows of every table, some at a time, until it returns false. Returns
+    /// true if all rows were shown. A table that the layout does not have yet has no rows.
     pub fn for_each_rows(&self, mut show: impl FnMut(&TableRows<'_>) -> bool) -> Result<bool, StoreError> {
         for table in all_tables() {
             if !table.for_each_rows(self, &mut show)? {
@@ -171,14 +175,14 @@ fn show_rows(table: &str, bytes: &[u8], show: &mut dyn FnMut(&TableRows<'_>) -> 
 }
 
 impl Batch {
-    /// Adds rows after those that their table has.
+    /// Adds rows after the existing ones of their table.
     pub(super) fn add_rows(&self, rows: &TableRows<'_>) -> Result<(), StoreError> {
         table_named(rows.table())?.add(self, rows)
     }
 }
 
 impl Inspection {
-    /// Looks at rows of a table, which come in the order of the list of tables and of their keys.
+    /// Inspects rows of a table. They come in the order of the list of tables and of their keys.
     pub fn inspect_rows(&mut self, rows: &TableRows<'_>) -> Result<(), StoreError> {
         let table = table_named(rows.table())?;
         super::catch_panic(|| {

@@ -150,12 +150,12 @@ fn flip(check: u64, previous: u64, at: i64) -> LoggedFlip {
     LoggedFlip { check: CheckId(check), previous: FlipNumber(previous), arrival: Arrival(8), flip }
 }
 
-/// A store with a row of every kind.
+/// Returns a store with a row of every kind.
 fn filled() -> Store {
     filled_with(&[(Arrival(3), without_body(ping(6, 1, 0)), b"".as_slice()), (Arrival(8), ping(6, 2, 3), b"ok")])
 }
 
-/// The same with other pings.
+/// Returns a store with a row of every kind and these pings.
 fn filled_with(pings: &[(Arrival, Ping, &[u8])]) -> Store {
     let store = store();
     write(&store, |batch| {
@@ -169,7 +169,7 @@ fn filled_with(pings: &[(Arrival, Ping, &[u8])]) -> Store {
     store
 }
 
-/// Reads everything that can be read; the first error.
+/// Reads every kind of row and returns the first error.
 fn read(store: &Store) -> Result<(), StoreError> {
     let snapshot = store.snapshot()?;
     snapshot.projects()?;
@@ -184,7 +184,7 @@ fn read(store: &Store) -> Result<(), StoreError> {
     snapshot.flips_of(CheckId(6), FlipNumber(1))?.try_for_each(|flip| flip.map(drop))
 }
 
-/// Every table of rows with a row in it.
+/// Every table with the ID of a row in it.
 const ROWS: [(&str, u64); 9] =
     [("projects", 1), ("keys", 2), ("keys", 3), ("keys", 4), ("channels", 5), ("checks", 6), ("pings", 8), ("flips", 1), ("keys", 7)];
 
@@ -199,7 +199,7 @@ fn put_row(store: &Store, (name, id): (&'static str, u64), bytes: &[u8]) {
     });
 }
 
-/// What a store holds, as domain types.
+/// Contents of a store as domain types.
 #[derive(PartialEq, Debug)]
 struct Contents {
     project: Project,
@@ -210,7 +210,7 @@ struct Contents {
     flip: LoggedFlip,
 }
 
-/// What [`filled`] writes.
+/// Contents that [`filled`] writes.
 fn written() -> Contents {
     Contents { project: project(), keys: keys(), channel: channel(), check: check(), ping: ping(6, 2, 3), flip: flip(6, 0, 50) }
 }
@@ -281,7 +281,7 @@ fn rows_that_do_not_lead_back_are_errors() {
         let store = filled_with(&pings);
         let snapshot = store.snapshot().unwrap();
         let pings = snapshot.pings_of(CheckId(6), 2, Arrival(8), 1).map(|pings| pings.len());
-        // A chain that ends early is one that was swept.
+        // A chain that ends early counts as swept.
         assert!(matches!(pings, Ok(1) | Err(StoreError::Corrupt { table: "pings", .. })), "{row:?}: {pings:?}");
         assert!(matches!(snapshot.body_of(CheckId(6), 2, Arrival(8), 1), Ok(None) | Err(StoreError::Corrupt { table: "pings", .. })));
     }
@@ -367,7 +367,7 @@ fn a_file_is_there_whole_or_not_at_all() {
     let path = directory.path().join("data").join(FILE_NAME);
     drop(Store::open(&medium).unwrap());
     let whole = std::fs::read(&path).unwrap();
-    // What a power cut during the first start may leave: nothing, or half a new file.
+    // A power cut during the first start may leave nothing or half a new file.
     for left in [&whole[..1000], &[0; 5000][..], &[]] {
         let _ = std::fs::remove_file(&path);
         std::fs::write(path.with_extension("new"), left).unwrap();
@@ -376,7 +376,7 @@ fn a_file_is_there_whole_or_not_at_all() {
         read(&store).unwrap();
         assert!(!path.with_extension("new").exists());
     }
-    // Anything else is not ours to replace: each is told in one sentence.
+    // Any other file is not replaced. Each is refused with one sentence.
     let refused = |reason: &str| {
         let told = Store::open(&medium).err().expect("it is refused").to_string();
         assert!(told.starts_with(&format!("{} cannot be opened: {reason}", path.display())) && !told.contains('\n'), "{told}");

@@ -1,4 +1,5 @@
-//! The copy of the file that is made before a newer release moves its layout, so that one can go back to the release that wrote it.
+//! Copy of the file before a newer release migrates its layout. It allows a return to the release
+//! that wrote the file.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, copy as copy_bytes};
@@ -7,14 +8,15 @@ use std::path::{Path, PathBuf};
 use super::medium::{create_file, open_file};
 use super::{FILE_NAME, Medium, ProgressReporter};
 
-/// Bytes that are copied before it is told how far it is.
+/// Number of bytes that are copied between two progress reports.
 const PROGRESS_BYTES: u64 = 64 << 20;
 
-/// What the names of copies begin with; the version of the layout follows.
+/// Prefix of the names of copies; the version of the layout follows.
 const COPY_PREFIX: &str = "overdue.redb.schema-";
 
-/// Copies the closed file, which has this older layout, beside itself, and removes the copy of an earlier upgrade. A copy that cannot be made
-/// is told and keeps nothing up: a server that does not start takes no pings.
+/// Copies the closed file, which has this older layout, next to itself, and removes the copy of an
+/// earlier upgrade. A failure is logged and does not stop the start: a server that does not start
+/// accepts no pings.
 pub(super) fn copy_before_upgrade(medium: &Medium, schema: u64, progress: &ProgressReporter) {
     let Medium::Directory(directory) = medium else { return };
     match create_copy(directory, schema, progress) {
@@ -40,7 +42,7 @@ fn create_copy(directory: &Path, schema: u64, progress: &ProgressReporter) -> io
         fs::rename(&partial, &path)
     })();
     if let Err(error) = written {
-        // What is left of it would only take space.
+        // The rest of the copy would only take space.
         let _ = fs::remove_file(&partial);
         return Err(error);
     }

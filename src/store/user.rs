@@ -1,4 +1,4 @@
-//! Rows of users, their sessions and links: few, small, read whole at start.
+//! Rows of users, their sessions and links: few, small, read completely at start.
 
 use std::net::IpAddr;
 
@@ -30,22 +30,24 @@ struct UserRecord<'a> {
     uuid: Uuid,
     name: &'a str,
     password: Option<&'a str>,
-    /// `None`: an owner. Else project ids, with `true` for a member and `false` for one who only reads.
+    /// `None` for an owner. Otherwise project ids, with `true` for a member and `false` for
+    /// read-only access.
     projects: Option<Vec<(u64, bool)>>,
     zone: Option<&'a str>,
     theme: &'a str,
     shortcuts: bool,
     created: i64,
     disabled: bool,
-    /// From version 2 on.
+    /// Since version 2.
     #[serde(default)]
     second: Option<SecondFactorRecord>,
-    /// From version 2 on, like `page_size`: how lists are sorted, and how many rows a page has. `None`: as is usual.
+    /// Since version 2, like `rows`: sort order of lists, and number of rows on a page. `None` for
+    /// the default.
     #[serde(default)]
     sort: Option<Box<str>>,
     #[serde(default)]
     rows: Option<u16>,
-    /// From version 3 on.
+    /// Since version 3.
     #[serde(default)]
     browsers_since: i64,
 }
@@ -55,7 +57,8 @@ impl<'a> Record<'a> for UserRecord<'a> {
     const VERSION: u8 = 3;
 }
 
-/// A second factor. Its secret stands here as it is, since codes are made of it; the codes for a lost app are hashed.
+/// A second factor. Its secret is stored in plain form, because codes are computed from it.
+/// Recovery codes are hashed.
 #[derive(Serialize, Deserialize)]
 struct SecondFactorRecord {
     secret: [u8; TotpSecret::LENGTH],
@@ -83,7 +86,7 @@ impl<'a> Record<'a> for SessionRecord<'a> {
 #[derive(Serialize, Deserialize)]
 struct LinkRecord {
     hash: [u8; 32],
-    /// Whose password it is for; `None`: the setup.
+    /// User whose password the link sets; `None` for the setup.
     user: Option<u64>,
     expires: i64,
 }
@@ -93,7 +96,7 @@ impl<'a> Record<'a> for LinkRecord {
     const VERSION: u8 = 1;
 }
 
-/// Makes the tables, so that readers find them.
+/// Creates the tables so that readers can open them.
 pub(super) fn create_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     for table in [USERS, SESSIONS, LINKS] {
         transaction.open_table(table)?;
@@ -155,7 +158,7 @@ impl Batch {
         self.put_record(LINKS, link.id.0, &LinkRecord { hash: link.hash.0, user, expires: link.expires.micros() })
     }
 
-    /// Removes a user. Its sessions and links are removed one by one.
+    /// Removes a user. Its sessions and links are removed separately.
     pub fn remove_user(&self, id: UserId) -> Result<(), StoreError> {
         self.transaction.open_table(USERS)?.remove(id.0)?;
         Ok(())
@@ -179,7 +182,7 @@ impl Batch {
     }
 }
 
-/// The user in a row.
+/// Reads the user in a row.
 pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
     let row: UserRecord<'_> = record::decode(bytes)?;
     let kind = |member| if member { Membership::Member } else { Membership::ReadOnly };
@@ -212,7 +215,7 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
     })
 }
 
-/// The session in a row.
+/// Reads the session in a row.
 pub(super) fn read_session(id: u64, bytes: &[u8]) -> Result<Session, StoreError> {
     let row: SessionRecord<'_> = record::decode(bytes)?;
     Ok(Session {
@@ -228,7 +231,7 @@ pub(super) fn read_session(id: u64, bytes: &[u8]) -> Result<Session, StoreError>
     })
 }
 
-/// The link in a row.
+/// Reads the link in a row.
 pub(super) fn read_link(id: u64, bytes: &[u8]) -> Result<OneTimeLink, StoreError> {
     let row: LinkRecord = record::decode(bytes)?;
     let purpose = row.user.map_or(LinkPurpose::Setup, |user| LinkPurpose::Password(UserId(user)));
@@ -236,17 +239,17 @@ pub(super) fn read_link(id: u64, bytes: &[u8]) -> Result<OneTimeLink, StoreError
 }
 
 impl Snapshot {
-    /// Every user, oldest first.
+    /// Returns every user, oldest first.
     pub fn users(&self) -> Result<Vec<User>, StoreError> {
         self.rows(USERS, read_user)
     }
 
-    /// Every session, oldest first.
+    /// Returns every session, oldest first.
     pub fn sessions(&self) -> Result<Vec<Session>, StoreError> {
         self.rows(SESSIONS, read_session)
     }
 
-    /// Every link, oldest first.
+    /// Returns every link, oldest first.
     pub fn links(&self) -> Result<Vec<OneTimeLink>, StoreError> {
         self.rows(LINKS, read_link)
     }

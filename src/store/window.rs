@@ -1,4 +1,4 @@
-//! Rows of maintenance windows: few, small, read whole at start.
+//! Rows of maintenance windows: few, small, read completely at start.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ struct WindowRecord<'a> {
     project: u64,
     name: &'a str,
     tags: &'a str,
-    /// From and to, of one that is open once.
+    /// Start and end of a one-time window.
     once: Option<(i64, i64)>,
-    /// Schedule, zone and minutes, of one that recurs.
+    /// Schedule, time zone and minutes of a recurring window.
     #[serde(borrow)]
     recurring: Option<(&'a str, &'a str, u32)>,
 }
@@ -49,13 +49,13 @@ impl WindowRecord<'_> {
     }
 }
 
-/// Makes the table, so that readers find it.
+/// Creates the table so that readers can open it.
 pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
     transaction.open_table(WINDOWS)?;
     Ok(())
 }
 
-/// The window in these bytes.
+/// Reads the window in a row.
 pub(super) fn read_window(id: u64, bytes: &[u8]) -> Result<MaintenanceWindow, StoreError> {
     let row: WindowRecord<'_> = record::decode(bytes)?;
     let wrong = |field: &str| record::corrupt::<WindowRecord<'_>>(&format_args!("`{field}` of window {id}"));
@@ -92,7 +92,7 @@ impl Batch {
 }
 
 impl Snapshot {
-    /// Every window, oldest first.
+    /// Returns every window, oldest first.
     pub fn windows(&self) -> Result<Vec<MaintenanceWindow>, StoreError> {
         let table = self.transaction.open_table(WINDOWS)?;
         let rows = table.range::<u64>(..)?.map(|row| {

@@ -1,4 +1,5 @@
-//! One's own account: how pages look, password, sessions. The name is shown; owners change names on the page of a user.
+//! Account page of the signed-in user: preferences, password and sessions. The name is shown;
+//! owners change names on the page of a user.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ struct AccountPage {
     frame: Layout,
     own: String,
     name: String,
-    /// The page on which the name is changed; `None`: the viewer is no owner.
+    /// Page on which the name is changed. `None` if the viewer is not an owner.
     user_page: Option<String>,
     zone: String,
     zone_is_wrong: Option<String>,
@@ -39,7 +40,7 @@ struct AccountPage {
     orders: Vec<(String, &'static str, bool)>,
     sizes: [(usize, bool); 3],
     totp: String,
-    /// How many codes for a lost app are left; `None`: there is no second factor.
+    /// Number of unused recovery codes. `None` if there is no second factor.
     recovery_codes: Option<usize>,
     asks_password: bool,
     password_is_wrong: Option<&'static str>,
@@ -55,21 +56,20 @@ struct BrowserSessionRow {
     is_this: bool,
 }
 
-/// What is wrong with what was typed, and what it was.
+/// Errors of a submitted form, and its fields.
 #[derive(Default)]
 struct AccountFormErrors<'f> {
-    /// What was typed about zone and looks.
+    /// Submitted time zone and display preferences.
     submitted: Option<&'f FormData>,
     zone: Option<String>,
     password: Option<&'static str>,
 }
 
-/// The page.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(visit, AccountFormErrors::default())?.into())
 }
 
-/// Whose account it is, and the session.
+/// Returns the account of the viewer, and the session.
 pub(super) fn own_account(visit: &PageRequest) -> Result<(&Arc<User>, Option<SessionId>), PageError> {
     let text = "This server runs without sign-in, so nobody has an account. Start it with --auth password to give people accounts.";
     let person = visit.viewer.signed_in.as_ref().ok_or_else(|| PageError::new(HttpError::NotFound, "No accounts", text))?;
@@ -105,7 +105,7 @@ fn render_page(visit: &PageRequest, wrong: AccountFormErrors<'_>) -> Result<Html
     Ok(if is_refused { html.with_invalid_form() } else { html })
 }
 
-/// What lists may be sorted by: value, words, whether it is so.
+/// Options for sorting lists: value, label, and true for the selected one.
 fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
     let words = |by| match by {
         By::Status => "the most urgent first",
@@ -115,13 +115,13 @@ fn sort_options(chosen: SortOrder) -> Vec<(String, &'static str, bool)> {
         By::Created => "the oldest first",
     };
     let mut orders: Vec<_> = By::ALL.map(|by| SortOrder { by, is_reversed: false }).into();
-    // The opposite of one is chosen in the list itself, and stays.
+    // A reversed order is chosen in the list itself. It stays an option while it is selected.
     orders.extend(Some(chosen).filter(|order| order.is_reversed));
     let words = |order: SortOrder| if order.is_reversed { "as in the list now" } else { words(order.by) };
     orders.into_iter().map(|order| (order.name(), words(order), order == chosen)).collect()
 }
 
-/// How pages are to look, as a form says it; its zone is another matter.
+/// Parses the display preferences of a form, without the time zone.
 fn parse_preferences(typed: &FormData, before: &UserPreferences) -> UserPreferences {
     let theme = Theme::parse(typed.get("theme")).unwrap_or(before.theme);
     UserPreferences {
@@ -132,13 +132,13 @@ fn parse_preferences(typed: &FormData, before: &UserPreferences) -> UserPreferen
     }
 }
 
-/// How lists are to be shown, as far as a form says it.
+/// Parses the list preferences of a form. Missing fields keep their value.
 fn parse_list_preferences(typed: &FormData, before: ListPreferences) -> ListPreferences {
     let order = SortOrder::parse(typed.get("sort")).unwrap_or(before.order);
     ListPreferences { order, page_size: ListPreferences::parse_page_size(typed.get("rows")).unwrap_or(before.page_size) }
 }
 
-/// Remembers how a list was sorted and how many rows it had.
+/// Saves the sort order and page size of a list.
 pub(super) async fn save_list_preferences(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let (user, by) = own_account(visit)?;
     let list = parse_list_preferences(typed, user.preferences.list);
@@ -159,7 +159,7 @@ fn session_row(visit: &PageRequest, session: &Session, this: Option<SessionId>) 
     }
 }
 
-/// What people call a browser, as far as its own name for itself says.
+/// Returns the common name of a browser and its system, from its `User-Agent`.
 fn browser_name(agent: &str) -> String {
     let first = |words: &[(&str, &'static str)]| words.iter().find(|(part, _)| agent.contains(part)).map(|(_, word)| *word);
     let name = first(&[("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari")]);
@@ -179,7 +179,8 @@ fn browser_name(agent: &str) -> String {
     }
 }
 
-/// Saves zone and looks. A name is an identity that proxies and files refer to, so nobody changes it here.
+/// Saves the time zone and display preferences. The user name is an identity that proxies and files
+/// refer to, so it cannot be changed here.
 pub(super) async fn save_preferences(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let (user, by) = own_account(visit)?;
     let zone = match Timezone::parse(typed.get("zone").trim()) {
@@ -194,7 +195,7 @@ pub(super) async fn save_preferences(visit: &PageRequest, typed: &FormData) -> R
     Ok(PageResponse::Redirect(Page::Account(), FlashMessage::from_code("saved")))
 }
 
-/// Sets another password.
+/// Changes the password.
 pub(super) async fn set_password(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let (user, by) = own_account(visit)?;
     let refused = |reason| Ok(render_page(visit, AccountFormErrors { password: Some(reason), ..AccountFormErrors::default() })?.into());
@@ -211,7 +212,7 @@ pub(super) async fn set_password(visit: &PageRequest, typed: &FormData) -> Resul
     Ok(redirect_with_new_mark(visit, user, Page::Account(), "password"))
 }
 
-/// Ends one session, or all but this one.
+/// Ends one session, or all except this one.
 pub(super) async fn end_sessions(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let (user, this) = own_account(visit)?;
     let which = match typed.get("session").parse() {

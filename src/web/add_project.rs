@@ -1,4 +1,4 @@
-//! Making a project.
+//! Page that creates a project.
 
 use askama::Template;
 
@@ -20,7 +20,6 @@ struct AddProjectPage<'a> {
     is_wrong: Option<String>,
 }
 
-/// The form.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(visit, "", None).into())
 }
@@ -36,7 +35,7 @@ fn render_page(visit: &PageRequest, name: &str, is_wrong: Option<String>) -> Htm
     if is_refused { html.with_invalid_form() } else { html }
 }
 
-/// Makes the project, with a ping key.
+/// Creates the project, with a ping key.
 pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let text = typed.get("name").trim();
     let name = match ProjectName::parse(text) {

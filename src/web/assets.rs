@@ -1,4 +1,5 @@
-//! The files that pages load: all in the program, under one name that changes whenever one of them does.
+//! Static files of the pages. They are embedded in the program, in a directory whose name changes
+//! whenever one of them changes.
 
 use std::fmt;
 use std::io::Write as _;
@@ -9,13 +10,12 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
-/// A file.
+/// An embedded file.
 #[derive(PartialEq, Eq)]
 pub(crate) struct File {
     name: &'static str,
-    /// Its content type.
+    /// Content type of the file.
     pub(super) kind: &'static str,
-    /// Its content.
     content: &'static [u8],
 }
 
@@ -25,7 +25,7 @@ impl fmt::Debug for File {
     }
 }
 
-/// Makes the table of files from their names and content types.
+/// Declares the table of files from their names and content types.
 macro_rules! files {
     ($($name:literal $kind:expr;)*) => {
         /// Every file of `static`.
@@ -59,7 +59,7 @@ files! {
     "time.js" JS;
 }
 
-/// The directory of the files in URLs, without a slash at its beginning and with one at its end.
+/// Directory of the files in URLs, without a leading slash and with a trailing one.
 static ASSET_DIRECTORY: LazyLock<String> = LazyLock::new(|| {
     let mut all = Sha256::new();
     for file in FILES {
@@ -70,7 +70,7 @@ static ASSET_DIRECTORY: LazyLock<String> = LazyLock::new(|| {
     format!("static/{hash}/")
 });
 
-/// The files as they are sent, and the same for whoever takes gzip; made once.
+/// Bodies of the files, plain and compressed with gzip, computed once.
 static ASSET_BODIES: LazyLock<Vec<(Bytes, Bytes)>> = LazyLock::new(|| {
     let sent = |file: &File| {
         let content = if file.kind == JS { minify_script(file.content) } else { Bytes::from_static(file.content) };
@@ -80,34 +80,34 @@ static ASSET_BODIES: LazyLock<Vec<(Bytes, Bytes)>> = LazyLock::new(|| {
     FILES.iter().map(sent).collect()
 });
 
-/// A script without the lines and the indentation that are for those who read it. No text in a script goes on in another line: a test of
-/// this file checks it.
+/// Removes the indentation and the comment lines from a script. No string in a script spans lines:
+/// a test of this file checks it.
 fn minify_script(script: &[u8]) -> Bytes {
     let lines = script.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
     let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with(b"//")).collect();
     lines.join(&b"\n"[..]).into()
 }
 
-/// The file of a path, which has no slash at its beginning.
+/// Returns the file of a path, which has no leading slash.
 pub(super) fn find_asset(path: &str) -> Option<&'static File> {
     let name = path.strip_prefix(ASSET_DIRECTORY.as_str())?;
     FILES.iter().find(|file| file.name == name)
 }
 
-/// The path of a file, without a slash at its beginning.
+/// Path of a file, without a leading slash.
 pub(super) fn asset_path(name: &str) -> String {
     format!("{}{name}", *ASSET_DIRECTORY)
 }
 
 impl File {
-    /// Its content, and the same for whoever takes gzip.
+    /// Content of the file, plain and compressed with gzip.
     pub(super) fn bodies(&self) -> (Bytes, Bytes) {
         let at = FILES.iter().position(|file| file == self);
         at.and_then(|at| ASSET_BODIES.get(at)).cloned().unwrap_or_default()
     }
 }
 
-/// Bytes in gzip (RFC 1952).
+/// Compresses bytes with gzip (RFC 1952).
 pub(super) fn gzip(bytes: &[u8], level: Compression) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), level);
     // Writing to memory does not fail.

@@ -1,4 +1,4 @@
-//! Badges of a project: which there are, how they look, and what to paste.
+//! Page with the badges of a project: available badges, preview, and snippets to paste.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::domain::ids::parse_hyphenated_uuid;
 use crate::wire::badge_link::badge_urls;
 use crate::wire::route::{BadgeFormat, BadgePath, BadgeStates, Route};
 
-/// Tags and checks that the page lets choose among: see [limits](crate::docs::limits).
+/// Maximum number of tags and checks to choose from: see [limits](crate::docs::limits).
 const MAX_CHOICES: usize = 1000;
 
 #[derive(Template)]
@@ -21,7 +21,7 @@ const MAX_CHOICES: usize = 1000;
 struct BadgesPage {
     frame: Layout,
     own: String,
-    /// What the badge is of: `all`, `tag:` with a tag, or `check:` with a UUID.
+    /// Subject of the badge: `all`, `tag:` with a tag, or `check:` with a UUID.
     of: String,
     tags: Vec<String>,
     checks: Vec<(String, String)>,
@@ -31,12 +31,12 @@ struct BadgesPage {
     html: String,
     markdown: String,
     is_picture: bool,
-    /// The address of the picture on this page: its path alone.
+    /// URL of the preview on this page, as a path.
     picture: String,
     alt: String,
 }
 
-/// The page. What is chosen stands in its address.
+/// Renders the page. The selected badge is in its URL.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let project = visit.project()?;
     let (mut tags, mut checks) = (BTreeSet::new(), Vec::new());
@@ -82,7 +82,7 @@ pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(HtmlPage::from_template(&badges).into())
 }
 
-/// The URL of the badge of a tag, or of all checks.
+/// URL of the badge of a tag, or of all checks.
 fn project_badge_url(visit: &PageRequest, tag: Option<&str>, has_three: bool, format: BadgeFormat) -> Result<String, PageError> {
     let secret = visit.handle().badge_secret().ok_or_else(PageError::not_found)?;
     let name = format!("{}{}", format.name(), if has_three { "3" } else { "" });

@@ -1,4 +1,5 @@
-//! Which requests a page takes: from a page of ours, by a name that is ours. And what every answer says to browsers.
+//! Decides which requests a page accepts: forms from pages of this server, and hosts that are its
+//! own. Sets the security headers of every response.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -15,38 +16,38 @@ use crate::wire::reply::{self, HttpReply};
 use crate::wire::request::{BaseUrl, is_loopback_host};
 
 const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// What proxies add.
+/// Headers that proxies add.
 const PROXY_HEADERS: [&str; 3] = ["x-forwarded-for", "forwarded", "via"];
 const FORWARDED_HOST_HEADER: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// Where a request came from and by which name.
+/// Origin of a request, and the host that it was sent to.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestOrigin {
-    /// The other end of the connection.
+    /// Address of the other end of the connection.
     pub(crate) peer: IpAddr,
-    /// Who sent it.
+    /// Client that sent the request.
     pub(crate) client: Client,
-    /// The `Host` that it was sent to.
+    /// `Host` header of the request.
     pub(crate) host: Box<str>,
-    /// What a trusted proxy says that it was sent to.
+    /// Host of the request according to a trusted proxy.
     forwarded_host: Option<Box<str>>,
-    /// A proxy passed it on.
+    /// True if a proxy forwarded the request.
     pub(super) is_proxied: bool,
-    /// The connection itself is encrypted: the certificate is this server's own.
+    /// True if the connection itself is encrypted, with the certificate of this server.
     is_tls: bool,
-    /// What may be the mark of a browser in which somebody has signed in before.
+    /// Possible mark of a browser in which a user has signed in before, not verified yet.
     pub(super) browser_mark: Option<Box<str>>,
-    /// What the browser calls itself.
+    /// `User-Agent` header.
     pub(crate) user_agent: Box<str>,
-    /// What the browser says of the page that sent it.
+    /// `Sec-Fetch-Site` header: the relation to the page that sent the request.
     fetch_site: Option<Box<str>>,
     origin_header: Option<Box<str>>,
 }
 
 impl RequestOrigin {
-    /// Reads it from the headers.
+    /// Reads the origin from the headers.
     pub(super) fn from_headers(headers: &HeaderMap, peer: Peer, site: &DashboardState) -> Self {
-        // What is no text equals nothing.
+        // A value that is not text must match nothing.
         let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?").trim().into());
         let trusted = is_trusted(peer.address.ip(), &site.trusted_proxies);
         let mut came = Self {
@@ -66,7 +67,8 @@ impl RequestOrigin {
         came
     }
 
-    /// Refuses a form that another site sent, or may have sent. Cookies are no proof: browsers send them to every port of a host.
+    /// Refuses a form that another site sent or may have sent. Cookies prove nothing: browsers send
+    /// them to every port of a host.
     pub(super) fn require_same_origin(&self, base_url: &BaseUrl) -> Result<(), PageError> {
         let is_ours = match (&self.fetch_site, &self.origin_header) {
             (Some(site), _) => &**site == "same-origin",
@@ -76,7 +78,7 @@ impl RequestOrigin {
         if is_ours { Ok(()) } else { Err(PageError::cross_origin(base_url, &self.host)) }
     }
 
-    /// The origins of pages of ours that may have sent this request.
+    /// Origins of our own pages that may have sent this request.
     fn own_origins(&self, base_url: &BaseUrl) -> [Option<UrlOrigin>; 3] {
         let scheme = match self.client.scheme {
             PingScheme::Https => "https",
@@ -86,46 +88,49 @@ impl RequestOrigin {
         [parse_origin(base_url.as_str()), by(&self.host), self.forwarded_host.as_deref().and_then(by)]
     }
 
-    /// Whether the browser came by TLS: a proxy says so, or the host is that of a base URL with `https`.
+    /// True if the browser connected by TLS: a proxy says so, or the host is that of a base URL
+    /// with `https`.
     pub(super) fn is_secure(&self, base_url: &BaseUrl) -> bool {
         let by_tls = || parse_origin(&format!("https://{}", self.host));
         self.client.scheme == PingScheme::Https || parse_origin(base_url.as_str()).is_some_and(|base| by_tls() == Some(base))
     }
 
-    /// Whether a browser believes that the answer is ours: it came by TLS, or never left the machine.
+    /// True if the browser treats the response as trustworthy: it came by TLS, or never left the
+    /// machine.
     pub(super) fn is_trustworthy(&self, base_url: &BaseUrl) -> bool {
         self.is_secure(base_url) || parse_origin(&format!("http://{}", self.host)).is_some_and(|(_, host, _)| is_loopback_host(&host))
     }
 
-    /// True if browsers may be told to use TLS alone: this server has a certificate of its own, and the base URL names this host without a
-    /// port. With a port, other programs of the host may serve the other ports without TLS, and the rule is for all ports.
+    /// True if the response may set HSTS: this server has a certificate of its own, and the base
+    /// URL names this host without a port. With a port, other programs of the host may serve other
+    /// ports without TLS, but HSTS applies to all ports.
     pub(super) fn can_use_hsts(&self, base_url: &BaseUrl) -> bool {
         let base = parse_origin(base_url.as_str()).filter(|(scheme, host, _)| &**scheme == "https" && !is_loopback_host(host));
         let own = parse_origin(&format!("https://{}", self.host));
         self.is_tls && base.zip(own).is_some_and(|((_, base, port), (_, own, _))| base == own && port == 443)
     }
 
-    /// Whether what is typed travels unencrypted through networks of others.
+    /// True if input travels unencrypted through foreign networks.
     pub(super) fn is_plaintext(&self, base_url: &BaseUrl) -> bool {
         !is_private_address(self.client.addr) && !self.is_secure(base_url)
     }
 
-    /// Whether the request was sent to a name that is ours beyond doubt. A site may have its name lead to this machine, and would then be
-    /// answered as if it were a page of ours (DNS rebinding).
+    /// True if the request was sent to a host that is certainly ours. A site may point its name to
+    /// this machine, and would then be treated as one of our pages (DNS rebinding).
     pub(super) fn has_known_host(&self, site: &DashboardState) -> bool {
         is_known_host(&self.host, &site.base_url)
     }
 
-    /// The host of the request, or the one that a trusted proxy passes on, if it is not ours beyond doubt.
+    /// Host of the request, or the one that a trusted proxy forwards, if it is not certainly ours.
     pub(super) fn unknown_host(&self, site: &DashboardState) -> Option<&str> {
         let hosts = [Some(&self.host), self.forwarded_host.as_ref()].into_iter().flatten();
         hosts.map(|host| &**host).find(|host| !is_known_host(host, &site.base_url))
     }
 
-    /// The address that the request was sent to, if it is not that of the base URL.
+    /// Origin that the request was sent to, if it is not that of the base URL.
     pub(super) fn mismatched_address(&self, base_url: &BaseUrl) -> Option<String> {
         let [base, own, forwarded] = self.own_origins(base_url);
-        // A proxy may have put another host in place of that which the browser named.
+        // A proxy may have replaced the host that the browser sent.
         let is_unknown = self.is_proxied && forwarded.is_none();
         if is_unknown || base == own || base == forwarded {
             return None;
@@ -134,7 +139,7 @@ impl RequestOrigin {
         Some(format!("{scheme}://{}", self.forwarded_host.as_deref().unwrap_or(&self.host)))
     }
 
-    /// Whether a page of another origin may see how long the answer is.
+    /// True if a page of another origin may measure the length of the response.
     pub(super) fn is_cross_site(&self) -> bool {
         matches!(self.fetch_site.as_deref(), Some("cross-site" | "same-site"))
     }
@@ -148,16 +153,18 @@ pub(super) fn is_private_address(address: IpAddr) -> bool {
     }
 }
 
-/// True if a host, perhaps with a port, is that of the base URL, or this very machine for every browser.
+/// True if a host, with or without a port, is that of the base URL, or a name that is this machine
+/// for every browser.
 fn is_known_host(host: &str, base_url: &BaseUrl) -> bool {
     let Some((_, host, _)) = parse_origin(&format!("http://{host}")) else { return false };
     is_loopback_host(&host) || parse_origin(base_url.as_str()).is_some_and(|(_, base, _)| base == host)
 }
 
-/// Scheme, host and port, in one form: lower case, the port filled in.
+/// Scheme, host and port, normalized: lower case, with the default port filled in.
 type UrlOrigin = (Box<str>, Box<str>, u16);
 
-/// The origin of a URL, or of what an `UrlOrigin` header says (RFC 6454, section 6); `None` for `null` and for what is none.
+/// Parses the origin of a URL or of an `Origin` header (RFC 6454, section 6). `None` for `null` and
+/// for invalid values.
 fn parse_origin(url: &str) -> Option<UrlOrigin> {
     let uri: hyper::Uri = url.parse().ok()?;
     let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
@@ -176,11 +183,12 @@ fn parse_origin(url: &str) -> Option<UrlOrigin> {
     Some((scheme.into(), authority.host().to_ascii_lowercase().into(), port))
 }
 
-/// What browsers are told of pages. Nothing in them comes from elsewhere, and no script stands in a page.
+/// Content security policy of pages. Pages load nothing from other servers and contain no inline
+/// script.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; \
                     form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types swap";
 
-/// What they are told besides.
+/// Headers of every response.
 const SECURITY_HEADERS: [(&str, &str); 5] = [
     ("x-frame-options", "DENY"),
     ("referrer-policy", "same-origin"),
@@ -189,18 +197,19 @@ const SECURITY_HEADERS: [(&str, &str); 5] = [
     ("x-robots-tag", "noindex"),
 ];
 
-/// What they are told where they believe it: elsewhere they ignore it, and complain of it with every page.
+/// Header of responses that the browser treats as trustworthy. Otherwise browsers ignore it and log
+/// a warning for every page.
 const OPENER_POLICY: (&str, &str) = ("cross-origin-opener-policy", "same-origin");
 
-/// What they are told where TLS is this server's own: for 30 days they come to this name by TLS alone (RFC 6797).
+/// Header for a server with its own TLS: for 30 days browsers use this host only by TLS (RFC 6797).
 const STRICT_TRANSPORT: (&str, &str) = ("strict-transport-security", "max-age=2592000");
 
-/// What they are told of files of strangers: nothing in these is ever run.
+/// Content security policy of untrusted files: no script in them ever runs.
 const SANDBOX_POLICY: &str = "sandbox; default-src 'none'";
 
-/// Tells the browser that sent a request.
+/// Adds the security headers to a response.
 pub(super) fn with_security_headers(site: &DashboardState, came: &RequestOrigin, mut reply: HttpReply) -> HttpReply {
-    // A file to be kept is one of a stranger.
+    // A response that is saved as a file has untrusted content.
     let is_file = reply.headers().contains_key(CONTENT_DISPOSITION);
     let logout = site.config.proxy_auth.as_ref().and_then(ProxyAuth::logout_url).map(|logout| &*logout.origin);
     reply::set_header(&mut reply, CONTENT_SECURITY_POLICY, &content_policy(is_file, logout));
@@ -212,7 +221,8 @@ pub(super) fn with_security_headers(site: &DashboardState, came: &RequestOrigin,
     reply
 }
 
-/// What may be done with a page, or with a file of a stranger; `logout_url`: the origin that signing out leads on to.
+/// Content security policy of a page, or of an untrusted file. `logout`: origin to which signing
+/// out redirects.
 fn content_policy(is_file: bool, logout: Option<&str>) -> Cow<'static, str> {
     match logout {
         _ if is_file => SANDBOX_POLICY.into(),
@@ -265,14 +275,14 @@ mod tests {
         let base: BaseUrl = "https://Checks.example.org/sub".parse().unwrap();
         let lan = "192.168.1.5:8000";
         for (scheme, host, forwarded, site, origin, taken) in [
-            // The browser says it.
+            // The browser sends `Sec-Fetch-Site`.
             (Http, lan, None, Some("same-origin"), None, true),
             (Http, lan, None, Some("same-origin"), Some("https://evil.example"), true),
             (Http, lan, None, Some("same-site"), Some("http://192.168.1.5:8000"), false),
             (Http, lan, None, Some("cross-site"), Some("http://192.168.1.5:8000"), false),
             (Http, lan, None, Some("none"), None, false),
             (Http, lan, None, Some(""), None, false),
-            // It does not: plain HTTP to an address.
+            // The browser does not send it: plain HTTP to an address.
             (Http, lan, None, None, Some("http://192.168.1.5:8000"), true),
             (Http, lan, None, None, Some("http://192.168.1.5:8001"), false),
             (Http, lan, None, None, Some("http://192.168.1.5"), false),
@@ -281,7 +291,7 @@ mod tests {
             (Http, lan, None, None, Some(""), false),
             (Http, lan, None, None, Some("http://u@192.168.1.5:8000"), false),
             (Http, lan, None, None, None, false),
-            // By a proxy that keeps the host, or tells it, or does neither.
+            // Behind a proxy that keeps the host, or forwards it, or does neither.
             (Https, "checks.example.org", None, None, Some("https://checks.example.org"), true),
             (Https, "checks.example.org:443", None, None, Some("https://CHECKS.example.org"), true),
             (Http, "other.example", None, None, Some("https://checks.example.org:443"), true),

@@ -1,6 +1,8 @@
-//! The pages of integrations: which channels a project has and how they do, and forms to make, change, try, assign and remove them.
+//! Pages of the channels of a project: the list with the state of each channel, and forms to
+//! create, change, test, assign and delete them.
 //!
-//! The forms are made of the tables of the kinds, as the help of the command line is. What only the operator may set has no field here.
+//! The forms are generated from the tables of the channel kinds, like the help of the command line.
+//! Settings that only the operator may change have no field here.
 
 mod actions;
 mod form;
@@ -41,7 +43,6 @@ struct ChannelListPage {
     kinds: Vec<ChannelKindTile>,
 }
 
-/// A channel.
 struct ChannelListRow {
     name: String,
     kind: &'static str,
@@ -51,14 +52,14 @@ struct ChannelListRow {
     state: &'static str,
     since: Option<DisplayTime>,
     reason: String,
-    /// What of its settings is probably not what was meant.
+    /// Probable mistakes in the settings.
     warnings: Vec<String>,
     waiting: String,
     is_disabled: bool,
     links: ChannelLinks,
 }
 
-/// Where its buttons lead.
+/// Targets of the buttons.
 struct ChannelLinks {
     test: String,
     edit: String,
@@ -66,18 +67,17 @@ struct ChannelLinks {
     remove: String,
 }
 
-/// A kind that can be added.
+/// A channel kind that can be added.
 struct ChannelKindTile {
     title: &'static str,
     link: String,
 }
 
-/// The page.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(visit, Vec::new())?.into())
 }
 
-/// The page, with what there is to say above it.
+/// Renders the page with these messages at the top.
 fn render_page(visit: &PageRequest, notes: Vec<Banner>) -> Result<HtmlPage, PageError> {
     let project = visit.project()?;
     let channels = project_channels(visit)?;
@@ -156,12 +156,12 @@ fn channel_row(visit: &PageRequest, channel: &Channel, assigned: usize, checks: 
     }
 }
 
-/// What tells a channel from others of its kind.
+/// Destination that distinguishes a channel from others of its kind.
 fn destination_text(settings: &ChannelSettings, may_write: bool) -> String {
     settings.destination(may_write).map(|value| value.chars().take(80).collect()).unwrap_or_default()
 }
 
-/// The result of a test in words; of a group a note for each of its channels.
+/// Result of a test as messages. For a group there is one message for each of its channels.
 fn notes_of(tested: &Tested) -> Vec<Banner> {
     let of_member = |MemberTest { channel, tried }: &MemberTest| {
         let name = Some(channel.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(channel.settings.kind().title);
@@ -177,7 +177,7 @@ fn notes_of(tested: &Tested) -> Vec<Banner> {
     }
 }
 
-/// The result of the test of one channel.
+/// Result of the test of one channel as a message.
 fn note_of(tried: &ChannelTestResult) -> Banner {
     match (&tried.error, &tried.missed) {
         (Some(reason), _) => Banner::error(format!("Not delivered: {reason}")),

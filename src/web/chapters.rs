@@ -1,4 +1,4 @@
-//! `/docs/`: the chapters of the documentation as pages, for everybody.
+//! `/docs/`: the chapters of the documentation as public pages.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -31,13 +31,12 @@ struct ChapterPage {
     text: ChapterHtml,
 }
 
-/// A section of a chapter.
 struct ChapterSection {
     id: String,
     title: String,
 }
 
-/// What this room has written of a chapter. The chapters are a part of the program, and what looks like HTML in them is text.
+/// HTML rendered from a chapter. The chapters are part of the program, and HTML in them is escaped.
 struct ChapterHtml(String);
 
 impl fmt::Display for ChapterHtml {
@@ -48,16 +47,14 @@ impl fmt::Display for ChapterHtml {
 
 impl askama::filters::HtmlSafe for ChapterHtml {}
 
-/// The chapters as they were parsed; once.
+/// Parsed chapters, computed once.
 static PARSED_CHAPTERS: LazyLock<Vec<Vec<Event<'static>>>> =
     LazyLock::new(|| CHAPTERS.iter().map(|chapter| parse_chapter(chapter.text)).collect());
 
-/// The list of chapters.
 pub(super) fn show_list(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(HtmlPage::from_template(&ChapterListPage { frame: visit.layout("Documentation"), chapters: CHAPTERS }).into())
 }
 
-/// A chapter.
 pub(super) fn show(visit: &PageRequest, chapter: &'static Chapter) -> Result<PageResponse, PageError> {
     let at = CHAPTERS.iter().position(|one| one == chapter);
     let events = at.and_then(|at| PARSED_CHAPTERS.get(at)).map(Vec::as_slice).unwrap_or_default();
@@ -65,7 +62,7 @@ pub(super) fn show(visit: &PageRequest, chapter: &'static Chapter) -> Result<Pag
     Ok(HtmlPage::from_template(&ChapterPage { frame, chapters: CHAPTERS, chapter, sections: list_sections(events), text }).into())
 }
 
-/// What a chapter says, with a name for each heading, without styles of its own, and with what looks like HTML as text.
+/// Parses a chapter. Every heading gets an id, styles are removed, and HTML becomes text.
 fn parse_chapter(text: &'static str) -> Vec<Event<'static>> {
     let mut events: Vec<_> = Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH).collect();
     for at in 0..events.len() {
@@ -81,7 +78,7 @@ fn parse_chapter(text: &'static str) -> Vec<Event<'static>> {
     events
 }
 
-/// The words of the heading that begins there.
+/// Text of the heading that begins at `at`.
 fn heading_text(events: &[Event<'_>], at: usize) -> String {
     let within = events.iter().skip(at).take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
     let words = within.filter_map(|event| match event {
@@ -91,7 +88,7 @@ fn heading_text(events: &[Event<'_>], at: usize) -> String {
     words.collect()
 }
 
-/// The name of a heading in URLs, as it is made wherever the files are read.
+/// Id of a heading in URLs, in the form that is usual for Markdown files.
 fn heading_id(title: &str) -> String {
     let kept = title.to_lowercase();
     kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).map(|c| if c == ' ' { '-' } else { c }).collect()
@@ -107,7 +104,8 @@ fn list_sections(events: &[Event<'_>]) -> Vec<ChapterSection> {
     events.iter().enumerate().filter_map(heading).collect()
 }
 
-/// Writes a chapter. Links between files lead to pages; what lies elsewhere in the repository is named, and no link.
+/// Renders a chapter. Links between files become links to pages. Of links to other files of the
+/// repository only the text remains.
 fn render_chapter(events: &[Event<'static>], base: &BaseUrl) -> ChapterHtml {
     let mut is_left_out = false;
     let events = events.iter().filter_map(|event| match event {
@@ -117,18 +115,18 @@ fn render_chapter(events: &[Event<'static>], base: &BaseUrl) -> ChapterHtml {
             let url = url?.into();
             Some(Event::Start(Tag::Link { link_type: *link_type, dest_url: url, title: title.clone(), id: id.clone() }))
         }
-        // Of a picture, which lies elsewhere, its words are left.
+        // Pictures are not part of the program: only their text remains.
         Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => None,
         Event::End(TagEnd::Link) => (!std::mem::take(&mut is_left_out)).then(|| event.clone()),
         _ => Some(event.clone()),
     });
     let mut text = String::new();
     html::push_html(&mut text, events);
-    // A table may be wider than a phone.
+    // A table may be wider than the screen of a phone.
     ChapterHtml(text.replace("<table>", "<div class=\"wide\" tabindex=\"0\"><table>").replace("</table>", "</table></div>"))
 }
 
-/// Where a link of a chapter leads.
+/// Target of a link in a chapter.
 fn resolve_link(url: &str, base: &BaseUrl) -> Option<String> {
     if url.starts_with('#') || url.starts_with("https://") {
         return Some(url.to_owned());

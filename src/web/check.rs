@@ -1,4 +1,4 @@
-//! The pages of a check: how it is and why, what it has logged, and its settings.
+//! Pages of a check: its status with the explanation, its log, and its settings.
 
 mod actions;
 mod cloaked;
@@ -36,15 +36,15 @@ pub(super) use overview::show as show_detail;
 pub(super) use ping_details::{download_body as show_body, show as show_ping};
 pub(super) use schedule_preview::show as show_preview;
 
-/// Months beside that of now whose flips are kept.
+/// Number of months before the current one whose flips are shown.
 const FLIP_MONTHS: i64 = 2;
 
-/// What stands at the top of each page of a check.
+/// Header of each page of a check.
 struct CheckHeader {
     name: String,
-    /// The list of its project.
+    /// URL of the list of its project.
     list: String,
-    /// Its own page.
+    /// URL of its overview page.
     here: String,
 }
 
@@ -59,19 +59,19 @@ impl CheckHeader {
     }
 }
 
-/// The zone in which times of a check are told: that of its schedule, or the viewer's.
+/// Time zone for times of a check: that of its schedule, otherwise that of the viewer.
 fn display_zone<'a>(check: &'a Check, visit: &'a PageRequest) -> &'a Timezone {
     if check.settings.schedule.is_some() { &check.settings.tz } else { &visit.viewer.zone }
 }
 
-/// The clock by which a check is told about.
+/// Formatter for times of a check.
 fn check_time_formatter<'a>(check: &'a Check, visit: &'a PageRequest) -> TimeFormatter<'a> {
     TimeFormatter { now: visit.now, zone: display_zone(check, visit) }
 }
 
-/// The flips of a check that pages show, newest first.
+/// Flips of a check that pages show, newest first.
 fn recent_flips(visit: &PageRequest, check: &Check) -> Result<Vec<Flip>, PageError> {
-    // The first of a month begins up to half a day earlier in some zones.
+    // In some zones a month begins up to half a day earlier.
     let from: Timestamp = visit.now.start_of_month(FLIP_MONTHS).plus_secs(-86_400);
     Ok(visit.handle().newest_flips(check, from, MAX_FLIPS)?)
 }

@@ -1,4 +1,4 @@
-//! The list of checks of a project.
+//! List of the checks of a project.
 
 mod bulk;
 mod list_return;
@@ -30,9 +30,9 @@ use query::{By, CheckListFilter, CheckListItem, CheckListQuery, sort_page};
 use row::CheckListRow;
 pub(super) use row::{Next, last_run_duration};
 
-/// Tags in the menu. Whoever has more finds the others by searching.
+/// Maximum number of tags in the menu. Others are found by searching.
 const MAX_TAGS_IN_MENU: usize = 200;
-/// The slug of the check that whoever has none is shown how to make.
+/// Slug used in the getting-started example.
 const EXAMPLE_SLUG: &str = "my-first-check";
 
 #[derive(Template)]
@@ -43,42 +43,44 @@ struct CheckListPage {
     live: Option<LiveSubscription>,
 }
 
-/// The tiles and the rows alone, for the script that searches without loading the page anew.
+/// Tiles and rows without the page, for the script that searches without a reload.
 #[derive(Template)]
 #[template(path = "_list.html", config = "src/web/askama.toml")]
 struct CheckListFragment {
     list: CheckList,
 }
 
-/// What the templates show.
+/// Values for the templates.
 struct CheckList {
     wanted: CheckListQuery,
     here: String,
     tiles: Vec<StatusTile>,
     tags: Vec<TagOption>,
     rows: Vec<CheckListRow>,
-    /// The checks of the project, and those of them that are in the list.
+    /// Number of checks in the project; `found` is the number in the list.
     all: usize,
     found: usize,
-    /// The URL that makes a first check; `None`: there are some, or the viewer may make none.
+    /// URL that creates a first check. `None` if there are checks, or if the viewer may create
+    /// none.
     first: Option<String>,
-    /// Where ping keys are made.
+    /// URL of the page that creates ping keys.
     keys: String,
-    /// The form for a new check, for who may make one.
+    /// URL of the form for a new check, if the viewer may create one.
     add: Option<String>,
-    /// What the URLs of pings by UUID begin with.
+    /// Prefix of ping URLs by UUID.
     ping: String,
-    /// Where what is done to many is sent, for who may.
+    /// Target of bulk actions, if the viewer may use them.
     bulk: Option<String>,
-    /// Where it is told how lists are to be shown from now on, for who has an account.
+    /// Target of the form that saves list preferences, if the viewer has an account.
     account: Option<String>,
-    /// The channels of the project, by UUID and name.
+    /// Channels of the project: UUID and name.
     channels: Vec<(String, String)>,
-    /// What was ticked and typed below the list, where that was not enough to act on.
+    /// Submitted bulk form that was incomplete.
     given: Option<BulkFormInput>,
 }
 
-/// A status with the number of checks in it. It is a link that takes it into the filter, or out of it.
+/// Status with its number of checks. It is a link that adds the status to the filter, or removes
+/// it.
 struct StatusTile {
     shown: DisplayStatus,
     count: usize,
@@ -86,14 +88,13 @@ struct StatusTile {
     link: String,
 }
 
-/// A tag in the menu.
 struct TagOption {
     tag: String,
     worst: DisplayStatus,
     is_on: bool,
 }
 
-/// What one look at all checks of the project gives.
+/// Result of one pass over all checks of the project.
 #[derive(Default)]
 struct ListScan {
     all: usize,
@@ -103,13 +104,13 @@ struct ListScan {
     items: Vec<CheckListItem>,
 }
 
-/// The page, or its rows alone.
+/// Renders the page, or its rows alone.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let wanted = CheckListQuery::parse(&visit.query.0, visit.viewer.list_preferences);
     Ok(render_list(visit, wanted, bulk::result_banner(&visit.query), None)?.into())
 }
 
-/// The list that is wanted, below this note.
+/// Renders the list for this query, below this message.
 fn render_list(
     visit: &PageRequest,
     wanted: CheckListQuery,
@@ -131,7 +132,7 @@ fn render_list(
     Ok(if shows_key { html.without_caching() } else { html })
 }
 
-/// Looks at every check once, and remembers little of those that are in the list.
+/// Visits every check once and collects a few values of each check in the list.
 fn scan_checks(visit: &PageRequest, wanted: &CheckListQuery, channels: &HashSet<ChannelId>) -> Result<ListScan, PageError> {
     let (mut seen, filter) = (ListScan::default(), CheckListFilter::new(wanted));
     visit.handle().for_each_check(visit.project()?.id, |check| {
@@ -165,7 +166,7 @@ impl ListScan {
     }
 }
 
-/// Says that checks tell nobody.
+/// Warns if checks notify no channel.
 fn no_alerts_banner(visit: &PageRequest, seen: &ListScan, wanted: &CheckListQuery, nobody: bool) -> Option<Banner> {
     if seen.without_channels == 0 || wanted.without_channels {
         return None;
@@ -205,14 +206,15 @@ impl CheckList {
         let (tags, all, found) = (tags.collect(), seen.all, seen.items.len());
         let first = if all == 0 { example_ping_url(visit)? } else { None };
         let times = visit.time_formatter();
-        // Whoever has deleted the last rows of a list is shown those before them.
+        // If the last rows of a list were deleted, the page before is shown.
         let wanted = CheckListQuery { page: wanted.page.min(found.div_ceil(wanted.page_size).max(1)), ..wanted };
         let (shown, back) = (sort_page(seen.items, &wanted), ListReturn::from_query(&wanted));
         let mut rows = Vec::with_capacity(shown.len());
         for id in shown {
-            // One that is gone meanwhile is left out. The lock is held for one check at a time.
+            // A check that was deleted in the meantime is left out. The lock is held for one check
+            // at a time.
             let Some(check) = visit.handle().with_state(|state| state.check(id).cloned()) else { continue };
-            // Where there is no channel, that stands above all rows.
+            // If there is no channel at all, a banner says so above all rows.
             let is_untold = !channels.is_empty() && !check.settings.channels.iter().any(|channel| channels.contains(channel));
             rows.push(CheckListRow::of(&check, back.url_with_return(&visit.page_url(&Page::Check(check.uuid))), is_untold, &times));
         }
@@ -225,18 +227,18 @@ impl CheckList {
         Ok(Self { wanted, here, tiles, tags, rows, all, found, first, keys, add, bulk, account, channels, ping, given: None })
     }
 
-    /// The address of the list, where this page stands at another one.
+    /// URL of the list, if this page has another one.
     fn address(&self) -> Option<String> {
         self.given.is_some().then(|| self.url_for(&self.wanted))
     }
 
-    /// The numbers of the rows that are shown: `1–250`.
+    /// Range of the rows that are shown: `1–250`.
     fn span(&self) -> String {
         let first = (self.wanted.page - 1) * self.wanted.page_size + 1;
         format!("{first}–{}", first + self.rows.len().max(1) - 1)
     }
 
-    /// The page before this one, and the one after it.
+    /// URL of the previous page.
     fn earlier(&self) -> Option<String> {
         (self.wanted.page > 1).then(|| self.url_for(&CheckListQuery { page: self.wanted.page - 1, ..self.wanted.clone() }))
     }
@@ -246,7 +248,7 @@ impl CheckList {
         more.then(|| self.url_for(&CheckListQuery { page: self.wanted.page + 1, ..self.wanted.clone() }))
     }
 
-    /// What was ticked and typed below the list.
+    /// True if the check was ticked in the submitted form.
     fn is_ticked(&self, row: &CheckListRow) -> bool {
         self.given.as_ref().is_some_and(|given| given.selected.contains(&row.id))
     }
@@ -267,7 +269,7 @@ impl CheckList {
         format!("{}{}", self.here, wanted.to_query_string())
     }
 
-    /// The URL of the same list sorted by this, or the other way round if it is already.
+    /// URL of the same list sorted by this column, or in reverse if it is already.
     fn sorted(&self, by: By) -> String {
         let is_reversed = self.wanted.order.by == by && !self.wanted.order.is_reversed;
         self.full_url_for(&self.wanted.with_change(|wanted| wanted.order = SortOrder { by, is_reversed }))
@@ -277,7 +279,7 @@ impl CheckList {
         format!("{}{}", self.here, wanted.to_full_query_string())
     }
 
-    /// The value of `aria-sort` of a column.
+    /// Value of `aria-sort` for a column.
     fn order(&self, by: By) -> &'static str {
         match (self.wanted.order.by == by, self.wanted.order.is_reversed) {
             (false, _) => "none",
@@ -286,14 +288,14 @@ impl CheckList {
         }
     }
 
-    /// How many rows a page may have, with links.
+    /// Page sizes: number, true for the current one, and URL.
     fn sizes(&self) -> Vec<(usize, bool, String)> {
         let size =
             |size| (size, size == self.wanted.page_size, self.full_url_for(&self.wanted.with_change(|wanted| wanted.page_size = size)));
         ListPreferences::PAGE_SIZES.into_iter().map(size).collect()
     }
 
-    /// What a form that searches keeps of the filter: everything but the search and the tags.
+    /// Hidden fields of the search form: the filter without the search and the tags.
     fn kept(&self) -> Vec<(&'static str, String)> {
         let wanted = self.wanted.with_change(|wanted| {
             wanted.search.clear();
@@ -315,7 +317,7 @@ impl StatusTile {
     }
 }
 
-/// The URL whose first ping makes a check.
+/// URL whose first ping creates a check.
 fn example_ping_url(visit: &PageRequest) -> Result<Option<String>, PageError> {
     if !visit.is_allowed(Need::Write) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Choosing a password by a link: the first owner's, that of somebody who was invited, and another one for a lost one.
+//! Pages to choose a password by a link: setup by the first owner, invitation, and password reset.
 
 use askama::Template;
 
@@ -22,9 +22,9 @@ use crate::wire::reply::HttpError;
 #[template(path = "choose.html", config = "src/web/askama.toml")]
 struct ChoosePasswordPage<'a> {
     frame: Layout,
-    /// The first owner gives a code and a name, too.
+    /// True for the first owner, who also enters a code and a name.
     is_setup: bool,
-    /// Whoever was invited has had no password.
+    /// True for an invited user, who has no password yet.
     is_first: bool,
     code: &'a str,
     code_is_wrong: bool,
@@ -34,7 +34,7 @@ struct ChoosePasswordPage<'a> {
     is_in_the_clear: bool,
 }
 
-/// What is wrong with what was typed.
+/// Errors in the submitted form.
 #[derive(Default)]
 struct PasswordFormErrors {
     code: bool,
@@ -48,7 +48,7 @@ impl PasswordFormErrors {
     }
 }
 
-/// The form for the first owner. The code may be part of the address.
+/// Renders the form for the first owner. The code may be part of the URL.
 pub(super) fn show_setup(visit: &PageRequest, code: Option<&LinkCode>) -> Result<PageResponse, PageError> {
     if !visit.handle().with_state(|state| state.users.is_empty()) || !visit.viewer.is_anonymous() {
         return Ok(PageResponse::Redirect(Page::Login(), None));
@@ -78,33 +78,33 @@ fn render_form(visit: &PageRequest, is_setup: bool, is_first: bool, (code, name)
     if wrong.has_errors() { html.with_invalid_form() } else { html }
 }
 
-/// Makes the first owner.
+/// Creates the first owner.
 pub(super) async fn post_setup(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let (code, name) = (LinkCode::parse(typed.get("code")), UserName::parse(typed.get("name")));
     let is_good = |code: &LinkCode| {
         visit.handle().with_state(|state| state.users.link(&code.hash(), visit.now).is_some_and(|link| link.purpose == LinkPurpose::Setup))
     };
     let code = code.filter(is_good);
-    // Of a name that is none nothing can be said about the password.
+    // A password is checked against a valid name only.
     let password = name.as_ref().map_or(Ok(None), |name| Password::parse(typed.get("password"), name).map(Some));
     let wrong = PasswordFormErrors { code: code.is_none(), name: name.as_ref().err().copied(), password: password.as_ref().err().copied() };
     let (Some(code), Ok(name), Ok(Some(password))) = (code, name, password) else {
         return Ok(render_setup_form(visit, typed.get("code"), typed.get("name"), &wrong).into());
     };
-    // What the browser says of its zone, if it says anything that is known here.
+    // Time zone that the browser reports, if it is known.
     let zone = Timezone::parse(typed.get("zone")).ok();
     let first =
         FirstUser { uuid: visit.handle().random().uuid(), name, preferences: UserPreferences { zone, ..UserPreferences::default() } };
     redeem_link(visit, &code, Some(first), password).await
 }
 
-/// The form for somebody who is there already.
+/// Renders the form for an existing user.
 pub(super) fn show(visit: &PageRequest, code: &LinkCode) -> Result<PageResponse, PageError> {
     let (_, name, is_first) = link_owner(visit, code)?;
     Ok(render_form(visit, false, is_first, ("", name.as_str()), &PasswordFormErrors::default()).into())
 }
 
-/// Gives the user of a link another password.
+/// Sets the password of the user of a link.
 pub(super) async fn post(visit: &PageRequest, code: &LinkCode, typed: &FormData) -> Result<PageResponse, PageError> {
     let (_, name, is_first) = link_owner(visit, code)?;
     match Password::parse(typed.get("password"), &name) {
@@ -116,7 +116,7 @@ pub(super) async fn post(visit: &PageRequest, code: &LinkCode, typed: &FormData)
     }
 }
 
-/// Whose link it is, and whether it is for a first password.
+/// User of a link, and true if the link is for a first password.
 fn link_owner(visit: &PageRequest, code: &LinkCode) -> Result<(UserId, UserName, bool), PageError> {
     visit.handle().with_state(|state| {
         let of = |purpose| if let LinkPurpose::Password(user) = purpose { state.users.get(user) } else { None };
@@ -140,7 +140,7 @@ async fn redeem_link(
             tracing::info!(user = user.name.as_str(), address = %visit.origin.client.addr, "chose a password by a link");
             return Ok(PageResponse::Redirect(Page::Login(), FlashMessage::from_code("chosen")));
         }
-        // Somebody else was faster.
+        // Another request has used the link in the meantime.
         Err(CommandError::User(UserCommandError::LinkInvalid)) => return Err(link_spent_error()),
         Err(refusal) => return Err(refusal.into()),
         Ok(_) => return Err(HttpError::Unavailable.into()),

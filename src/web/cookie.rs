@@ -1,4 +1,5 @@
-//! The cookies of a session and of a known browser: their names and attributes in every deployment, and how they are found in a request.
+//! Cookies of a session and of a known browser: their names and attributes in every deployment, and
+//! how a request is searched for them.
 
 use hyper::header::{COOKIE, HeaderMap};
 
@@ -6,23 +7,24 @@ use crate::domain::project::KeyHash;
 use crate::domain::user::session::Session;
 use crate::wire::browser_mark;
 
-/// Seconds for which a browser keeps a cookie. When its session ends is decided here, and not there.
+/// Seconds for which a browser keeps a cookie. The end of a session is decided on the server.
 const COOKIE_MAX_AGE_SECS: u32 = 180 * 86_400;
-/// Cookies of our name that are looked at in one request.
+/// Maximum number of cookies of our name that are read from a request.
 const MAX_COOKIES: usize = 4;
 
-/// How cookies are to be set and read: by the scheme by which the request came, and the path under which the service is reached.
+/// Parameters of cookies: the scheme of the request, and the base path of the service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CookieJar<'a> {
-    /// It came by TLS, as far as the browser is concerned.
+    /// True if the browser connected by TLS.
     pub(super) is_secure: bool,
-    /// The path of the base URL, without a slash at its end.
+    /// Path of the base URL, without a trailing slash.
     pub(super) base_path: &'a str,
 }
 
 impl CookieJar<'_> {
-    /// The prefixes keep other hosts, and plain HTTP, from setting a cookie of this name (RFC 6265bis, section 4.1.3). Browsers take neither
-    /// of them by plain HTTP.
+    /// Name of the session cookie. Its prefix prevents other hosts and plain HTTP from setting a
+    /// cookie of this name (RFC 6265bis, section 4.1.3). Browsers accept neither prefix by plain
+    /// HTTP.
     fn session_cookie_name(self) -> &'static str {
         match (self.is_secure, self.base_path.is_empty()) {
             (true, true) => "__Host-overdue",
@@ -31,7 +33,7 @@ impl CookieJar<'_> {
         }
     }
 
-    /// The name of the cookie that holds the mark of a browser.
+    /// Name of the cookie that holds the mark of a browser.
     fn mark_cookie_name(self) -> &'static str {
         match (self.is_secure, self.base_path.is_empty()) {
             (true, true) => "__Host-overdue-known",
@@ -40,28 +42,28 @@ impl CookieJar<'_> {
         }
     }
 
-    /// What may be the mark of a browser in which somebody has signed in before.
+    /// Possible mark of a browser in which a user has signed in before, not verified yet.
     pub(super) fn browser_mark(self, headers: &HeaderMap) -> Option<&str> {
         cookie_values(headers, self.mark_cookie_name()).find(|mark| mark.len() == browser_mark::MARK_LENGTH)
     }
 
-    /// What gives a browser this mark. Signing out does not take it away.
+    /// `Set-Cookie` value with this mark. Signing out does not remove it.
     pub(super) fn set_mark(self, mark: &str) -> String {
         self.format_cookie(self.mark_cookie_name(), mark, COOKIE_MAX_AGE_SECS)
     }
 
-    /// The hashes of what may be the token of a session.
+    /// Hashes of possible session tokens.
     pub(super) fn session_token_hashes(self, headers: &HeaderMap) -> impl Iterator<Item = KeyHash> {
         let tokens = cookie_values(headers, self.session_cookie_name()).filter(|token| token.len() == Session::TOKEN_LENGTH);
         tokens.take(MAX_COOKIES).map(|token| KeyHash::of_key(token.as_bytes()))
     }
 
-    /// What gives a browser this token.
+    /// `Set-Cookie` value with this token.
     pub(super) fn set_session(self, token: &str) -> String {
         self.format_cookie(self.session_cookie_name(), token, COOKIE_MAX_AGE_SECS)
     }
 
-    /// What takes it away.
+    /// `Set-Cookie` value that removes the token.
     pub(super) fn clear_session(self) -> String {
         self.format_cookie(self.session_cookie_name(), "", 0)
     }
@@ -73,7 +75,7 @@ impl CookieJar<'_> {
     }
 }
 
-/// The values of the cookies of this name, in order.
+/// Values of the cookies of this name, in order.
 fn cookie_values<'h>(headers: &'h HeaderMap, name: &'static str) -> impl Iterator<Item = &'h str> + use<'h> {
     let pairs = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(';'));
     pairs.filter_map(move |pair| pair.trim().split_once('=').filter(|(own, _)| *own == name)).map(|(_, value)| value)
@@ -134,7 +136,7 @@ mod tests {
         assert_eq!(found(false, &[&format!("a=1; {plain} ;b")]), [hash]);
         assert_eq!(found(false, &["a=1", &plain]), [hash]);
         assert_eq!(found(true, &[&secure]), [hash]);
-        // What plain HTTP may have set counts for nothing by TLS.
+        // A cookie that plain HTTP may have set is ignored by TLS.
         assert_eq!(found(true, &[&plain]), []);
         assert_eq!(found(false, &[&secure]), []);
         for line in ["", "overdue", "overdue=", "overdue=short", &format!("Overdue={TOKEN}"), &format!("x-overdue={TOKEN}")] {

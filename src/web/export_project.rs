@@ -1,11 +1,11 @@
-//! A project as a file that `overdue apply` reads: what `overdue export` writes of it, secrets left out.
+//! Exports a project as a file that `overdue apply` reads, like `overdue export`, without secrets.
 
 use super::page_error::PageError;
 use super::page_handler::PageResponse;
 use super::page_request::PageRequest;
 use crate::declare;
 
-/// The file.
+/// Sends the file.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let project = visit.project()?;
     let objects = declare::export_config(visit.handle(), Some(project.id), false);

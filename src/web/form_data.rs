@@ -1,4 +1,4 @@
-//! What a form sends, as fields by name.
+//! Fields of a submitted form.
 
 use super::page_error::PageError;
 use super::page_request::Query;
@@ -7,14 +7,15 @@ use crate::wire::request::form_pairs;
 use crate::wire::request_body::{self, BodyBudget, IncomingBody};
 use crate::wire::response_body::ResponseWriter;
 
-/// Bytes of a form; more are answered 413.
+/// Maximum size of a form in bytes. Larger ones are answered with 413.
 const MAX_FORM_BYTES: usize = 256 << 10;
-/// Fields of a form: the most that a page of ours sends are a thousand boxes and what goes with them.
+/// Maximum number of fields of a form. Our largest form has a thousand boxes and a few other
+/// fields.
 const MAX_FIELDS: usize = 2000;
-/// Bytes that are read where pings are answered.
+/// Maximum size of a form that is parsed on the threads that answer pings, in bytes.
 const INLINE_PARSE_BYTES: usize = 4 << 10;
 
-/// The fields of a form, in order.
+/// Fields of a form, in order.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct FormData(Query);
 
@@ -33,7 +34,7 @@ impl FormData {
         (fields.len() <= MAX_FIELDS).then_some(Self(Query(fields)))
     }
 
-    /// The last field of this name; empty if there is none.
+    /// Last field of this name. Empty if there is none.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.0.get(name)
     }
@@ -43,12 +44,12 @@ impl FormData {
         self.0.get_all(name)
     }
 
-    /// Whether there is such a field, as of a box that is ticked or of the button that was pressed.
+    /// True if there is such a field, for example a ticked box or the pressed button.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.has(name)
     }
 
-    /// The fields.
+    /// All fields.
     pub(crate) fn fields(&self) -> &Query {
         &self.0
     }

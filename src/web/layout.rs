@@ -1,4 +1,4 @@
-//! What the layout of a page needs beside its content.
+//! Data for the layout of a page, besides its content.
 
 use std::sync::Arc;
 
@@ -12,43 +12,43 @@ use crate::docs::Chapter;
 use crate::domain::status::VisibleStatus;
 use crate::wire::request::BaseUrl;
 
-/// See the module.
+/// Data for the layout of a page.
 pub(crate) struct Layout {
-    /// What stands in the browser's title, before the name of the program.
+    /// Title of the page, before the name of the program.
     pub(crate) title: String,
-    /// The value of `data-theme`.
+    /// Value of `data-theme`.
     pub(crate) theme: &'static str,
-    /// Whether the viewer wants keys to do something.
+    /// True if the viewer has keyboard shortcuts enabled.
     pub(crate) shortcuts: bool,
-    /// What was done on the way to the page.
+    /// Message about the action that led to the page.
     pub(crate) notice: Option<FlashMessage>,
-    /// What the viewer should know.
+    /// Messages for the viewer.
     pub(crate) notes: Vec<Banner>,
-    /// The project that the page belongs to.
+    /// Project that the page belongs to.
     pub(crate) project: Option<CurrentProject>,
-    /// The name of whoever has signed in with one.
+    /// Name of the signed-in user.
     pub(crate) user: Option<Box<str>>,
-    /// Whether they may do everything.
+    /// True if the viewer is an owner.
     pub(crate) is_owner: bool,
-    /// The picture of the tab: `up`, `warning`, `error`, or `off`.
+    /// Favicon: `up`, `late` or `down`.
     pub(crate) picture: &'static str,
-    /// When the page was made, in seconds since 1970.
+    /// Time at which the page was rendered, in seconds since 1970.
     pub(crate) now: i64,
-    /// How a title says how many are down: `3 down – `.
+    /// Prefix of the title with the number of checks that are down: `3 down – `.
     pub(crate) alarm: String,
     page: Option<Page>,
     base_url: BaseUrl,
 }
 
-/// A project in the top bar.
+/// Project in the top bar.
 pub(crate) struct CurrentProject {
     pub(crate) uuid: Uuid,
     pub(crate) name: Box<str>,
-    /// Those that the viewer sees, this one among them: their names and UUIDs.
+    /// Projects that the viewer may see, including this one: names and UUIDs.
     pub(crate) all: Vec<(Box<str>, Uuid)>,
 }
 
-/// Projects in the menu of the top bar. Whoever has more finds them on the page of projects.
+/// Maximum number of projects in the menu of the top bar. The page of projects lists all.
 pub(super) const MAX_PROJECTS_IN_MENU: usize = 20;
 
 impl Layout {
@@ -72,7 +72,7 @@ impl Layout {
         }
     }
 
-    /// For a page that belongs to nobody.
+    /// Layout of a page without a viewer.
     pub(super) fn without_user(site: &DashboardState, title: &str) -> Self {
         Self {
             title: title.into(),
@@ -91,7 +91,7 @@ impl Layout {
         }
     }
 
-    /// The same with a picture and a title that say how checks are.
+    /// Adds a favicon and a title that show the state of the checks.
     pub(crate) fn with_check_counts(mut self, late: usize, down: usize) -> Self {
         self.picture = match (late, down) {
             (_, 1..) => "down",
@@ -104,13 +104,13 @@ impl Layout {
         self
     }
 
-    /// The same with one more note.
+    /// Adds a message.
     pub(crate) fn with_banner(mut self, note: Option<Banner>) -> Self {
         self.notes.extend(note);
         self
     }
 
-    /// The same with the picture of one check's status.
+    /// Sets the favicon to the status of one check.
     pub(crate) fn with_status_icon(self, status: VisibleStatus) -> Self {
         let picture = match status {
             VisibleStatus::Grace => "late",
@@ -120,132 +120,132 @@ impl Layout {
         Self { picture, ..self }
     }
 
-    /// A link to a page.
+    /// URL of a page.
     pub(crate) fn link_to(&self, page: &Page) -> String {
         PageLink { base_url: &self.base_url, page }.to_string()
     }
 
-    /// A link to the list of checks of a project.
+    /// URL of the list of checks of a project.
     pub(crate) fn checks(&self, project: &Uuid) -> String {
         self.link_to(&Page::Checks(*project))
     }
 
-    /// A link to a chapter of the documentation.
+    /// URL of a chapter of the documentation.
     pub(crate) fn chapter(&self, chapter: &'static Chapter) -> String {
         self.link_to(&Page::Chapter(chapter))
     }
 
-    /// A link to what a schedule that is being typed comes to.
+    /// URL of the preview of a schedule.
     pub(crate) fn preview(&self) -> String {
         self.link_to(&Page::Preview())
     }
 
-    /// A link to the list of chapters.
+    /// URL of the list of chapters.
     pub(crate) fn chapters(&self) -> String {
         self.link_to(&Page::Chapters())
     }
 
-    /// A link to the integrations of a project.
+    /// URL of the channels of a project.
     pub(crate) fn integrations(&self, project: &Uuid) -> String {
         self.link_to(&Page::Integrations(*project))
     }
 
-    /// A link to the page of projects.
+    /// URL of the page of projects.
     pub(crate) fn projects(&self) -> String {
         self.link_to(&Page::Projects())
     }
 
-    /// A link to the page of signing in.
+    /// URL of the sign-in page.
     pub(crate) fn login(&self) -> String {
         self.link_to(&Page::Login())
     }
 
-    /// Where the form of the second step of signing in goes.
+    /// Target of the form for the second step of signing in.
     pub(crate) fn second_step(&self) -> String {
         self.link_to(&Page::SecondStep())
     }
 
-    /// Where the form of signing out goes.
+    /// Target of the form that signs out.
     pub(crate) fn logout(&self) -> String {
         self.link_to(&Page::Logout())
     }
 
-    /// A link to the settings of a project.
+    /// URL of the settings of a project.
     pub(crate) fn settings(&self, project: &Uuid) -> String {
         self.link_to(&Page::Settings(*project))
     }
 
-    /// A link to the badges of a project.
+    /// URL of the badges of a project.
     pub(crate) fn badges(&self, project: &Uuid) -> String {
         self.link_to(&Page::Badges(*project))
     }
 
-    /// Whether this is the page of badges.
+    /// True on the page of badges.
     pub(crate) fn is_at_badges(&self) -> bool {
         matches!(self.page, Some(Page::Badges(_)))
     }
 
-    /// A link to the page about the server.
+    /// URL of the page about the server.
     pub(crate) fn system(&self) -> String {
         self.link_to(&Page::System())
     }
 
-    /// Where the form that deletes the project of the page goes.
+    /// Target of the form that deletes the project of the page.
     pub(crate) fn remove_project(&self) -> String {
         self.project.as_ref().map(|here| self.link_to(&Page::RemoveProject(here.uuid))).unwrap_or_default()
     }
 
-    /// Where the project of the page is to be had as a file.
+    /// URL of the export of the project of the page.
     pub(crate) fn export(&self) -> String {
         self.project.as_ref().map(|here| self.link_to(&Page::Export(here.uuid))).unwrap_or_default()
     }
 
-    /// The name of the project of the page.
+    /// Name of the project of the page.
     pub(crate) fn project_name(&self) -> &str {
         self.project.as_ref().map_or("", |here| &here.name)
     }
 
-    /// A link to the page on which projects are made.
+    /// URL of the page that creates a project.
     pub(crate) fn add_project(&self) -> String {
         self.link_to(&Page::AddProject())
     }
 
-    /// A link to the users.
+    /// URL of the list of users.
     pub(crate) fn users(&self) -> String {
         self.link_to(&Page::Users())
     }
 
-    /// A link to the viewer's own account.
+    /// URL of the account page of the viewer.
     pub(crate) fn account(&self) -> String {
         self.link_to(&Page::Account())
     }
 
-    /// Whether this is a page of settings.
+    /// True on a page of project settings.
     pub(crate) fn is_at_settings(&self) -> bool {
         matches!(self.page, Some(Page::Settings(_) | Page::Key(..)))
     }
 
-    /// A link to the page for the first owner.
+    /// URL of the setup page for the first owner.
     pub(crate) fn setup(&self) -> String {
         self.link_to(&Page::Setup())
     }
 
-    /// The release.
+    /// Version of the program.
     pub(crate) fn version(&self) -> &'static str {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// The URL of a file that pages load.
+    /// URL of a static file.
     pub(crate) fn file(&self, name: &str) -> String {
         format!("{}/{}", self.base_url.path(), assets::asset_path(name))
     }
 
-    /// The URL of the picture of the tab.
+    /// URL of the favicon.
     pub(crate) fn favicon(&self) -> String {
         self.file(&format!("favicon-{}.svg", self.picture))
     }
 
-    /// Whether this is the page of integrations, or one below it.
+    /// True on the list of channels, or on a page below it.
     pub(crate) fn is_at_integrations(&self) -> bool {
         let page = self.page.as_ref();
         page.is_some_and(|page| {
@@ -253,17 +253,17 @@ impl Layout {
         })
     }
 
-    /// Whether this is the list of checks, or a page below it.
+    /// True on the list of checks, or on a page below it.
     pub(crate) fn is_at_checks(&self) -> bool {
         let page = self.page.as_ref();
         page.is_some_and(|page| matches!(page, Page::Checks(_) | Page::AddCheck(_)) || matches!(page.scope(), Scope::Check(_)))
     }
 }
 
-/// What everybody, or whoever could change it, should know of the server.
+/// Messages about the server: for all viewers, or only for viewers who can act on them.
 fn collect_banners(visit: &PageRequest) -> Vec<Banner> {
     let mut notes = Vec::new();
-    // A part of a page shows no notes.
+    // A fragment of a page shows no messages.
     let taken = || visit.dashboard.one_time_secrets.take(visit, &Page::SecondStep().to_string());
     let wrong_codes = visit.fragment.is_empty().then(taken).flatten();
     notes.extend(wrong_codes.map(|text| Banner::warning(text).with_link("Your account", visit.page_url(&Page::Account()))));

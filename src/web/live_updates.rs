@@ -1,5 +1,5 @@
-//! Pages that change before one's eyes: what has changed in a project goes to everybody who looks at it, as events while a page is seen,
-//! or as JSON to whoever asks now and then.
+//! Live updates: changes in a project are sent to open pages, as events while a page is visible, or
+//! as JSON when a page polls.
 
 mod hub;
 mod snapshot;
@@ -29,35 +29,35 @@ use stream::EventStream;
 use stream_limit::StreamLimit;
 use update_frame::{frame_id, parse_frame_id};
 
-/// The last event that a browser got before it lost the connection (HTML Standard, section 9.2.4).
+/// Last event that a browser received before it lost the connection (HTML Standard, section 9.2.4).
 const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
-/// Has proxies of the kind of nginx pass events on as they come.
+/// Makes proxies like nginx forward events without buffering.
 const ACCEL_BUFFERING_HEADER: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// How long who asks now and then waits for a frame of what has just changed.
+/// Maximum time that a poll waits for a frame with the latest changes.
 const POLL_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// All hubs, and who listens.
+/// All hubs and streams.
 pub(super) struct LiveUpdates {
     handle: Handle,
     outgoing: ResponseWriter,
-    /// Where hubs work: not where pings are answered.
+    /// Runtime of the hubs, separate from the threads that answer pings.
     runtime: Option<runtime::Handle>,
     hubs: Mutex<HashMap<ProjectId, Arc<UpdateHub>>>,
     stream_limit: Arc<StreamLimit>,
 }
 
-/// What a page needs to be kept up to date.
+/// Data that a page needs for live updates.
 pub(crate) struct LiveSubscription {
-    /// Where its events come from.
+    /// URL of its events.
     pub(crate) events: String,
-    /// The name of the frame after which the page was made.
+    /// Id of the newest frame when the page was rendered.
     pub(crate) since: String,
-    /// The zone of the times on it.
+    /// Time zone of the page.
     pub(crate) zone: String,
 }
 
 impl LiveUpdates {
-    /// Hubs work on the runtime on which this is made.
+    /// Creates the state. Hubs run on the runtime of the caller.
     pub(super) fn new(handle: Handle, outgoing: ResponseWriter) -> Arc<Self> {
         let runtime = runtime::Handle::try_current().ok();
         let live = Arc::new(Self { handle, outgoing, runtime, hubs: Mutex::default(), stream_limit: Arc::default() });
@@ -74,12 +74,12 @@ impl LiveUpdates {
         self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many pages are kept up to date by a stream.
+    /// Number of open streams.
     pub(super) fn stream_count(&self) -> usize {
         self.stream_limit.open_streams()
     }
 
-    /// The hub of a project. From now on it knows what changes.
+    /// Returns the hub of a project. From now on the hub records changes.
     fn hub(self: &Arc<Self>, project: ProjectId) -> Option<Arc<UpdateHub>> {
         let runtime = self.runtime.as_ref()?;
         let mut hubs = self.lock_hubs();
@@ -93,7 +93,7 @@ impl LiveUpdates {
         Some(Arc::clone(hub))
     }
 
-    /// Lets a hub end that nobody has asked for. False if somebody has.
+    /// Removes a hub that is not in use. Returns false if it is in use.
     fn remove_idle_hub(&self, hub: &UpdateHub) -> bool {
         let mut hubs = self.lock_hubs();
         let ends = hub.stream_count() == 0 && !hub.is_used.swap(false, Ordering::Relaxed);
@@ -103,7 +103,8 @@ impl LiveUpdates {
         ends
     }
 
-    /// How long it is until a moment; `None`: the clock tells when it moves, or there is none.
+    /// Duration until a time. `None` if there is no such time, or if the clock is manual and
+    /// reports its own moves.
     fn time_until(&self, until: Option<Timestamp>) -> Option<Duration> {
         let until = until.filter(|_| self.handle.clock().is_system())?;
         Some(Duration::from_micros(until.micros_since(self.handle.now()).max(0).unsigned_abs()))
@@ -111,7 +112,8 @@ impl LiveUpdates {
 }
 
 impl PageRequest {
-    /// What the page needs to be kept up to date; of one check if it is about one. To be asked for before anything is read for the page.
+    /// Subscription of the page, for a single check if the page is about one. Call it before any
+    /// data is read for the page.
     pub(crate) fn live_subscription(&self) -> Option<LiveSubscription> {
         let project = self.project().ok()?;
         let hub = self.dashboard.live_updates.hub(project.id)?;
@@ -123,7 +125,8 @@ impl PageRequest {
     }
 }
 
-/// Answers who wants to be told of changes: with a stream of events, or, unless that is asked for, with what has changed since.
+/// Answers a request for changes: with a stream of events if the client accepts one, otherwise with
+/// the changes since a frame.
 pub(super) async fn handle_request(visit: PageRequest, headers: &HeaderMap) -> Result<HttpReply, PageError> {
     let live = Arc::clone(&visit.dashboard.live_updates);
     let project = visit.project()?.id;
@@ -131,7 +134,8 @@ pub(super) async fn handle_request(visit: PageRequest, headers: &HeaderMap) -> R
     let hub = live.hub(project).ok_or(HttpError::Unavailable)?;
     let header = headers.get(&LAST_EVENT_ID_HEADER).and_then(|value| value.to_str().ok());
     let since = header.unwrap_or_else(|| visit.query.get("since"));
-    // Whoever names no frame begins with the next one. What another hub has sent is as good as lost.
+    // A client that names no frame starts with the next one. A frame of another hub counts as
+    // dropped.
     let since = if since.is_empty() {
         *hub.subscribe().borrow()
     } else {
@@ -149,12 +153,13 @@ pub(super) async fn handle_request(visit: PageRequest, headers: &HeaderMap) -> R
     Ok(reply)
 }
 
-/// Answers whoever wants events and is signed out. A browser takes nothing but events for an answer, and would ask again and again.
+/// Answers a request for events after the session has ended. Browsers accept only events as an
+/// answer and would otherwise retry forever.
 pub(super) fn session_ended_reply() -> HttpReply {
     reply::with_no_store(reply::content("text/event-stream", "event: over\ndata: signed out\n\n"))
 }
 
-/// The only check that is looked at, if one is named.
+/// The only check that the client asks for, if the request names one.
 fn requested_check(visit: &PageRequest, project: ProjectId) -> Result<Option<CheckId>, PageError> {
     let named = visit.query.get("check");
     if named.is_empty() {
@@ -166,13 +171,13 @@ fn requested_check(visit: &PageRequest, project: ProjectId) -> Result<Option<Che
     })
 }
 
-/// What has changed since a frame, as JSON: the name of the newest frame, and the frames.
+/// Changes since a frame as JSON: the id of the newest frame, and the frames.
 async fn poll_updates(hub: &UpdateHub, since: u64, only: Option<CheckId>) -> Vec<u8> {
     hub.wakeup.notify_one();
     if matches!(hub.frame_after(since), NextFrame::Pending) {
         let mut newest = hub.subscribe();
         newest.mark_unchanged();
-        // What changes later is told next time.
+        // Later changes are part of the next answer.
         let _ = timeout(POLL_TIMEOUT, newest.changed()).await;
     }
     let (mut frames, mut after) = (Vec::new(), since);

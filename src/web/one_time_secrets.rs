@@ -1,4 +1,5 @@
-//! Secrets that were just made, until the page after the form has shown them: once, and to the user and the session that made them.
+//! New secrets, kept until the page after the form shows them: once, to the user and the session
+//! that created them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,30 +8,32 @@ use std::time::Duration;
 use super::page_request::PageRequest;
 use crate::domain::ids::{SessionId, UserId};
 
-/// How long a secret waits to be shown.
+/// Maximum time that a secret waits to be shown.
 const SECRET_LIFETIME: Duration = Duration::from_secs(120);
-/// Secrets that wait at the same time. Beyond it none is kept: whoever made one makes another.
+/// Maximum number of waiting secrets. Above it new ones are dropped, and the user has to create
+/// another.
 const MAX_SECRETS: usize = 1000;
 
-/// Who made something, and on which page. Whom a proxy names has no session; where nobody signs in there is nobody to tell apart.
+/// Creator of a secret, and path of the page that shows it. A user of a proxy has no session.
+/// Without sign-in there is no user either.
 type SecretOwner = (Option<UserId>, Option<SessionId>, String);
 
-/// See the module. In memory only.
+/// Secrets that wait to be shown. In memory only.
 #[derive(Default)]
 pub(super) struct OneTimeSecrets(Mutex<HashMap<SecretOwner, (Duration, String)>>);
 
 impl OneTimeSecrets {
-    /// Keeps a secret for the page of this path.
+    /// Stores a secret for the page of this path.
     pub(super) fn store(&self, visit: &PageRequest, path: &str, secret: String) {
         self.insert(secret_owner(visit, path), secret, visit.handle().clock().uptime());
     }
 
-    /// Keeps something for the page of this path and a session that has just begun.
+    /// Stores a text for the page of this path and a new session.
     pub(super) fn store_for_session(&self, visit: &PageRequest, (user, session): (UserId, SessionId), path: &str, text: String) {
         self.insert((Some(user), Some(session), path.into()), text, visit.handle().clock().uptime());
     }
 
-    /// The secret that was made for this page by whoever looks at it. It is gone then.
+    /// Takes the secret that the viewer created for this page.
     pub(super) fn take(&self, visit: &PageRequest, path: &str) -> Option<String> {
         self.remove(&secret_owner(visit, path), visit.handle().clock().uptime())
     }

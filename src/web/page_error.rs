@@ -1,4 +1,4 @@
-//! Pages for what does not work: one sentence, what to do, and a way back.
+//! Error pages: one sentence, a remedy, and a link back.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::wire::reply::{HttpError, HttpReply};
 use crate::wire::request::BaseUrl;
 
-/// Why a page is not shown, or a form not carried out.
+/// Reason why a page is not shown or a form is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PageError {
     http_error: HttpError,
@@ -26,22 +26,22 @@ pub(crate) struct PageError {
 struct ErrorPage<'a> {
     frame: Layout,
     trouble: &'a PageError,
-    /// The page that whoever asked came from.
+    /// Page that the viewer came from.
     before: Option<String>,
 }
 
 impl PageError {
-    /// A page for a fault, in these words.
+    /// Error page with this title and text.
     pub(crate) fn new(fault: HttpError, title: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
         Self { http_error: fault, title, text: text.into() }
     }
 
-    /// There is no such thing, or it is not the viewer's.
+    /// The object does not exist, or the viewer may not see it.
     pub(crate) fn not_found() -> Self {
         Self::new(HttpError::NotFound, "Nothing here", "There is nothing here, or you may not see it.")
     }
 
-    /// The viewer sees it, but may not do that.
+    /// The viewer may see the object but not change it.
     pub(super) fn forbidden(need: Need) -> Self {
         let text = match need {
             Need::Owner => "Only owners of this server may do this. Ask one of them.",
@@ -50,19 +50,19 @@ impl PageError {
         Self::new(HttpError::Forbidden, "Not allowed", text)
     }
 
-    /// A part of a page is asked for by somebody whose session is over.
+    /// A fragment was requested after the session had ended.
     pub(super) fn session_expired() -> Self {
         Self::new(HttpError::NotSignedIn, "Signed out", "You were signed out. Sign in again.")
     }
 
-    /// There is no sign-in, and the viewer is on another machine.
+    /// The server runs without sign-in, and the client is on another machine.
     pub(super) fn not_local() -> Self {
         let text = "This server runs without sign-in, so it shows its pages on its own machine and by trusted proxies only. Start it with \
                     --auth password, or name your proxy with --trusted-proxy.";
         Self::new(HttpError::Forbidden, "Not from here", text)
     }
 
-    /// There is no sign-in, and the request names a host that may be anyone's.
+    /// The server runs without sign-in, and the `Host` may be a foreign one.
     pub(super) fn unknown_host(came: &RequestOrigin) -> Self {
         let text = format!(
             "This server runs without sign-in, so its pages are shown under the names localhost and 127.0.0.1 and under that of --base-url \
@@ -72,7 +72,7 @@ impl PageError {
         Self::new(HttpError::Forbidden, "Not by this name", text)
     }
 
-    /// A proxy names a user, and the request names a host that may be anyone's.
+    /// A proxy names a user, and the `Host` may be a foreign one.
     pub(super) fn unknown_host_behind_proxy(host: &str) -> Self {
         let text = format!(
             "A proxy says who you are, and that counts under the names localhost and 127.0.0.1 and under that of --base-url only. You came by \
@@ -81,7 +81,7 @@ impl PageError {
         Self::new(HttpError::Forbidden, "Not by this name", text)
     }
 
-    /// A form that came from elsewhere.
+    /// The form was sent from another origin.
     pub(super) fn cross_origin(base_url: &BaseUrl, host: &str) -> Self {
         let text = format!(
             "This form came from another address than the page. Open overdue at {}, or set --base-url to the address you use (you came by {host}).",
@@ -90,20 +90,20 @@ impl PageError {
         Self::new(HttpError::Forbidden, "From another address", text)
     }
 
-    /// What was asked for does not fit what there is; this says why.
+    /// The request conflicts with the current state, for this reason.
     pub(crate) fn bad_request(reason: &str) -> Self {
         Self::new(HttpError::BadRequest("it is not possible".into()), "Not possible", to_sentence(reason))
     }
 
-    /// The page takes other methods.
+    /// The page does not support the method.
     pub(super) fn method_not_allowed(methods: &'static str) -> Self {
         Self::new(HttpError::MethodNotAllowed(methods), "Not this way", "This address takes no such request. Nothing was changed.")
     }
 
-    /// The page; `before` is the address of that before it.
+    /// Renders the page. `before`: URL of the previous page.
     pub(super) fn reply(&self, site: &DashboardState, before: Option<String>) -> HttpReply {
         let page = ErrorPage { frame: Layout::without_user(site, self.title), trouble: self, before };
-        // It only formats; that does not fail.
+        // Rendering only formats values and does not fail.
         self.http_error.to_page(page.render().unwrap_or_default())
     }
 }
@@ -130,7 +130,7 @@ impl From<HttpError> for PageError {
     }
 }
 
-/// The words of a fault as a sentence.
+/// Message of an error as a sentence.
 fn to_sentence(words: &str) -> Cow<'static, str> {
     let mut letters = words.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The one road of every request to a page: guard, who, access, form, the page's own function, and what browsers are told.
+//! Handles every request to a page: security checks, viewer, access, form, function of the page,
+//! and headers for browsers.
 
 use std::sync::Arc;
 
@@ -27,84 +28,84 @@ use crate::wire::request;
 use crate::wire::request_body::{BodyBudget, IncomingBody};
 use crate::wire::response_body::ResponseBody;
 
-/// Names the part of a page that a script asks for alone.
+/// Name of the fragment of a page that a script requests.
 const FRAGMENT_HEADER: HeaderName = HeaderName::from_static("x-fragment");
-/// Bytes of a page that is sent as it is.
+/// Size in bytes above which a page is compressed.
 const COMPRESSION_THRESHOLD: usize = 2 << 10;
-/// Has a browser forget what it keeps of us.
+/// Makes a browser delete stored data of this site.
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
-/// What a page's function gives.
+/// Response of a page.
 pub(crate) enum PageResponse {
     /// A page.
     Html(HtmlPage),
-    /// Another page, which says what was done.
+    /// Redirect to another page, with a message.
     Redirect(Page, Option<FlashMessage>),
-    /// The same, and the browser gets this mark in place of one that has ended.
+    /// Redirect to another page, and replace the mark of the browser.
     RedirectWithMark {
-        /// The page.
+        /// Target of the redirect.
         page: Page,
-        /// What was done.
+        /// Message on the target page.
         notice: Option<FlashMessage>,
-        /// The mark; `None`: the browser gets none.
+        /// New mark. `None`: the browser gets none.
         mark: Option<String>,
     },
-    /// An address of ours, which [`Target::parse`] has read.
+    /// Redirect to a URL of this server, which [`DashboardTarget::parse`] has checked.
     RedirectToUrl(String),
-    /// Whoever asked is signed in from now on, by this token, and goes on to an address of ours.
+    /// Sign in with a new session, and redirect to a URL of this server.
     SignIn {
-        /// What the cookie holds.
+        /// Value of the session cookie.
         token: String,
-        /// The mark by which the browser is recognised from now on.
+        /// Mark that identifies the browser from now on.
         mark: Option<String>,
-        /// Path and query.
+        /// Path and query of the redirect.
         to: String,
     },
-    /// Whoever asked is signed out, and goes on to an address of ours or to where the proxy signs them out.
+    /// Sign out, and redirect to a URL of this server or of the proxy.
     SignOut(String),
-    /// A file for the browser to keep, which is made as it is sent.
+    /// File to download, generated while it is sent.
     Stream {
-        /// Its name: letters, digits, hyphens and dots.
+        /// File name: letters, digits, hyphens and dots.
         name: String,
-        /// Its content.
+        /// Content of the file.
         content: ResponseBody,
     },
-    /// A file for the browser to keep, of whose content nothing is known.
+    /// File to download, with untrusted content.
     Download {
-        /// Its name: letters, digits, hyphens and a dot.
+        /// File name: letters, digits, hyphens and a dot.
         name: String,
-        /// Its content.
+        /// Content of the file.
         content: Vec<u8>,
     },
 }
 
-/// A page that has been made.
+/// A rendered page.
 pub(crate) struct HtmlPage {
     text: String,
-    /// Why what the form asks for was not done.
+    /// Error if the form was refused.
     http_error: Option<HttpError>,
-    /// No cache may keep it.
+    /// True if no cache may store the page.
     no_store: bool,
 }
 
 impl HtmlPage {
-    /// A page from its template.
+    /// Renders a template.
     pub(crate) fn from_template(template: &impl Template) -> Self {
-        // It only formats; that does not fail.
+        // Rendering only formats values and does not fail.
         Self { text: template.render().unwrap_or_default(), http_error: None, no_store: false }
     }
 
-    /// The same for a form in which something is wrong.
+    /// Marks the page as a form with errors.
     pub(crate) fn with_invalid_form(self) -> Self {
         self.with_error(HttpError::InvalidForm)
     }
 
-    /// The same for a form that is not carried out for this reason.
+    /// Marks the page as a form that was refused for this reason.
     pub(crate) fn with_error(self, fault: HttpError) -> Self {
         Self { http_error: Some(fault), ..self }
     }
 
-    /// The same for what no cache may keep.
+    /// Forbids caches to store the page.
     pub(crate) fn without_caching(self) -> Self {
         Self { no_store: true, ..self }
     }
@@ -116,7 +117,7 @@ impl From<HtmlPage> for PageResponse {
     }
 }
 
-/// What is shown at a page.
+/// Calls the function of a page for GET.
 fn dispatch_get(visit: &PageRequest) -> Result<PageResponse, PageError> {
     match &visit.page {
         Page::Login() => sign_in::show(visit),
@@ -136,7 +137,7 @@ fn dispatch_get(visit: &PageRequest) -> Result<PageResponse, PageError> {
         Page::User(user) => users::show_user(visit, *user),
         Page::Account() => account::show(visit),
         Page::AccountTotp() => totp::show(visit),
-        // The road ends elsewhere for events.
+        // Events are handled elsewhere.
         Page::Events(_)
         | Page::SettingsName(_)
         | Page::SettingsKeys(_)
@@ -162,7 +163,7 @@ fn dispatch_get(visit: &PageRequest) -> Result<PageResponse, PageError> {
         Page::AddIntegration(..) => channels::show_add(visit),
         Page::EditIntegration(_) => channels::show_edit(visit),
         Page::RemoveIntegration(_) => channels::show_delete(visit),
-        // There is nothing to be seen: the table says so.
+        // These pages have no GET, as the table of routes states.
         Page::Bulk(_)
         | Page::ChecksOfIntegration(_)
         | Page::TestIntegration(_)
@@ -176,7 +177,7 @@ fn dispatch_get(visit: &PageRequest) -> Result<PageResponse, PageError> {
     }
 }
 
-/// What the form of a page does.
+/// Calls the function of a page for POST.
 async fn dispatch_post(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
     match &visit.page {
         Page::Login() => sign_in::post(&visit, &form).await,
@@ -214,7 +215,7 @@ async fn dispatch_post(visit: PageRequest, form: FormData) -> Result<PageRespons
         Page::TestIntegration(_) => channels::send_test(visit).await,
         Page::EnableIntegration(_) => channels::enable_channel(&visit).await,
         Page::RemoveIntegration(_) => channels::delete_channel(&visit).await,
-        // They have no form: the table says so.
+        // These pages have no form, as the table of routes states.
         Page::Badges(_)
         | Page::System()
         | Page::Settings(_)
@@ -235,7 +236,7 @@ async fn dispatch_post(visit: PageRequest, form: FormData) -> Result<PageRespons
     }
 }
 
-/// Answers a request to what the path names in this room.
+/// Answers a request to a target of the dashboard.
 pub(crate) async fn handle_request(
     site: &Arc<DashboardState>,
     budget: &BodyBudget,
@@ -251,7 +252,8 @@ pub(crate) async fn handle_request(
             PageError::method_not_allowed("GET, HEAD").reply(site, None)
         }
         DashboardTarget::Asset(file) => asset_reply(file, request.headers()),
-        // The address of the picture changes with it, so this is asked again.
+        // The URL of the favicon changes with its content, so this redirect is not cached without
+        // revalidation.
         DashboardTarget::Favicon => {
             with_private_caching(reply::moved_permanently(&format!("{}/{}", site.base_url.path(), assets::asset_path("favicon-up.svg"))))
         }
@@ -264,14 +266,14 @@ pub(crate) async fn handle_request(
     with_security_headers(site, &came, reply)
 }
 
-/// The page of ours that a form was sent from, whatever host the browser names.
+/// Page of this server that sent the form, whatever host the browser names.
 fn referring_page(site: &DashboardState, request: &Request<IncomingBody<'_>>) -> Option<String> {
     let from = request.headers().get(REFERER).filter(|_| *request.method() == Method::POST)?;
     let from = from.to_str().ok()?.parse::<Uri>().ok()?;
     sign_in::parse_next_url(site, from.path_and_query()?.as_str())
 }
 
-/// What a browser is told where there is nothing; `None`: it was no browser that asked.
+/// Error page for an unknown path. `None` if the client is not a browser.
 pub(crate) fn not_found_page(site: &DashboardState, headers: &HeaderMap, peer: Peer) -> Option<HttpReply> {
     let reads = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|accept| accept.contains("text/html"));
     reads.then(|| {
@@ -363,7 +365,7 @@ async fn handle_page(
     }
 }
 
-/// A file that the browser keeps and does not show.
+/// Response with a file to download.
 fn attachment(name: &str, content: ResponseBody) -> HttpReply {
     let mut reply = reply::content("application/octet-stream", content);
     reply::set_header(&mut reply, CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}\""));
@@ -375,7 +377,7 @@ fn with_cookie(mut reply: HttpReply, cookie: &str) -> HttpReply {
     reply::with_no_store(reply)
 }
 
-/// Sends a page.
+/// Response with a page.
 async fn page_reply(site: &DashboardState, html: HtmlPage, zips: bool) -> Result<HttpReply, PageError> {
     let HtmlPage { text, http_error: fault, no_store: is_secret } = html;
     let zips = zips && text.len() > COMPRESSION_THRESHOLD;
@@ -396,7 +398,7 @@ async fn page_reply(site: &DashboardState, html: HtmlPage, zips: bool) -> Result
     Ok(if is_secret { reply::with_no_store(reply) } else { with_private_caching(reply) })
 }
 
-/// A file. Its URL changes with it, so it may be kept for good.
+/// Response with a static file. Its URL changes with its content, so it may be cached forever.
 fn asset_reply(file: &'static assets::File, headers: &HeaderMap) -> HttpReply {
     let zips = accepts_gzip(headers);
     let (plain, zipped) = file.bodies();
@@ -409,7 +411,7 @@ fn asset_reply(file: &'static assets::File, headers: &HeaderMap) -> HttpReply {
     reply
 }
 
-/// A browser asks again each time.
+/// Makes browsers revalidate the response each time.
 fn with_private_caching(mut reply: HttpReply) -> HttpReply {
     reply::set_header(&mut reply, CACHE_CONTROL, "private, no-cache");
     reply
@@ -420,7 +422,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     codings.map(|coding| coding.replace(' ', "")).any(|coding| coding == "gzip" || coding.starts_with("gzip;q=") && !coding.ends_with("=0"))
 }
 
-/// The methods of a page, as `Allow` lists them.
+/// Methods of a page, for the `Allow` header.
 fn allowed_methods(page: &Page) -> &'static str {
     match (page.get(), page.post()) {
         (Some(_), Some(_)) => "GET, HEAD, POST",
@@ -434,7 +436,7 @@ fn url_with_query(site: &DashboardState, page: &Page, query: Option<&str>) -> St
     query.map_or_else(|| link.to_string(), |query| format!("{link}?{query}"))
 }
 
-/// Where a form leads when it is done: among the pages of checks it stays known on which list somebody was.
+/// URL of a redirect after a form. Pages of checks keep the list that the viewer came from.
 fn redirect_url(site: &DashboardState, page: &Page, notice: Option<FlashMessage>, back: &ListReturn) -> String {
     let link = PageLink { base_url: &site.base_url, page }.to_string();
     let link = match page {

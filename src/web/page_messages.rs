@@ -1,15 +1,15 @@
-//! What stands above the content of a page: what was done on the way to it, and what whoever looks at it should know.
+//! Messages above the content of a page: results of actions, and warnings for the viewer.
 
-/// Something that was done. The URL names one of these; no text of a URL is ever shown.
+/// Result of an action. The URL contains only its code; text from a URL is never shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlashMessage {
-    /// Its name in URLs (`?m=`).
+    /// Code in URLs (`?m=`).
     pub(crate) code: &'static str,
-    /// What the page says.
+    /// Text on the page.
     pub(crate) text: &'static str,
 }
 
-/// All of them.
+/// All results.
 const FLASH_MESSAGES: &[FlashMessage] = &[
     FlashMessage { code: "saved", text: "Saved." },
     FlashMessage { code: "key-revoked", text: "Key revoked. It stopped working at once." },
@@ -36,29 +36,29 @@ const FLASH_MESSAGES: &[FlashMessage] = &[
 ];
 
 impl FlashMessage {
-    /// The notice of this name.
+    /// Message with this code.
     pub(super) fn from_code(code: &str) -> Option<Self> {
         FLASH_MESSAGES.iter().find(|notice| notice.code == code).copied()
     }
 }
 
-/// A sentence, and where it leads.
+/// A sentence with an optional link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Banner {
-    /// How it looks: nothing, `warning` or `error`.
+    /// Style: empty, `late` or `down`.
     pub(crate) tone: &'static str,
     pub(crate) text: String,
-    /// Words and URL of a link.
+    /// Label and URL of a link.
     pub(crate) link: Option<(&'static str, String)>,
 }
 
 impl Banner {
-    /// Something worth knowing.
+    /// Information.
     pub(crate) fn info(text: impl Into<String>) -> Self {
         Self { tone: "", text: text.into(), link: None }
     }
 
-    /// Something to be seen to.
+    /// Something that needs attention.
     pub(crate) fn warning(text: impl Into<String>) -> Self {
         Self { tone: "late", ..Self::info(text) }
     }

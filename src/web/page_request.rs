@@ -1,4 +1,4 @@
-//! A request that was let in: who asks, for which page, and what the page belongs to.
+//! Authorized request to a page: the viewer, the page, and the resource that the page belongs to.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 use crate::wire::request::BaseUrl;
 
-/// See the module.
+/// An authorized request to a page.
 pub(crate) struct PageRequest {
     pub(crate) dashboard: Arc<DashboardState>,
     pub(crate) page: Page,
     pub(crate) viewer: Viewer,
-    /// How the request came.
+    /// Origin of the request.
     pub(crate) origin: RequestOrigin,
-    /// The decoded parameters of the URL.
+    /// Decoded parameters of the URL.
     pub(crate) query: Query,
-    /// The part of the page that a script asks for alone; empty: the whole page.
+    /// Fragment of the page that a script requests. Empty: the whole page.
     pub(crate) fragment: Box<str>,
-    /// When it came.
+    /// Time of the request.
     pub(crate) now: Timestamp,
     resource: PageResource,
 }
 
-/// What a page belongs to, found and allowed.
+/// Resource that a page belongs to.
 enum PageResource {
     Server,
     Project(Arc<Project>),
@@ -40,7 +40,7 @@ enum PageResource {
     Channel(Arc<Project>, Arc<Channel>),
 }
 
-/// A request on its way to a page.
+/// Request that is not authorized yet.
 pub(super) struct PendingRequest {
     pub(super) page: Page,
     pub(super) viewer: Viewer,
@@ -50,7 +50,8 @@ pub(super) struct PendingRequest {
 }
 
 impl PageRequest {
-    /// Finds what the page belongs to. What is not there, and what is not the viewer's, cannot be told apart.
+    /// Finds the resource of the page and checks the access to it. A missing resource and one that
+    /// the viewer may not see give the same error.
     pub(super) fn authorize(site: &Arc<DashboardState>, asked: PendingRequest, need: Need) -> Result<Self, PageError> {
         let PendingRequest { page, viewer, origin: came, query, fragment } = asked;
         let place = find_resource(&site.handle, page.scope()).ok_or_else(PageError::not_found)?;
@@ -65,17 +66,17 @@ impl PageRequest {
         Ok(Self { dashboard: Arc::clone(site), page, viewer, origin: came, query, fragment, now, resource: place })
     }
 
-    /// The engine.
+    /// Handle of the engine.
     pub(crate) fn handle(&self) -> &Handle {
         &self.dashboard.handle
     }
 
-    /// The project that the page belongs to, or that of its check or channel.
+    /// Project of the page, or of its check or channel.
     pub(crate) fn project(&self) -> Result<&Arc<Project>, PageError> {
         self.resource.project().ok_or_else(PageError::not_found)
     }
 
-    /// The check that the page belongs to.
+    /// Check that the page belongs to.
     pub(crate) fn check(&self) -> Result<&Check, PageError> {
         match &self.resource {
             PageResource::Check(_, check) => Ok(check),
@@ -83,7 +84,7 @@ impl PageRequest {
         }
     }
 
-    /// The channel that the page belongs to.
+    /// Channel that the page belongs to.
     pub(crate) fn channel(&self) -> Result<&Arc<Channel>, PageError> {
         match &self.resource {
             PageResource::Channel(_, channel) => Ok(channel),
@@ -91,47 +92,47 @@ impl PageRequest {
         }
     }
 
-    /// Whether the viewer may do this with what the page belongs to.
+    /// True if the viewer has this right for the resource of the page.
     pub(crate) fn is_allowed(&self, need: Need) -> bool {
         self.viewer.is_allowed(need, self.resource.project().map(|project| project.id))
     }
 
-    /// What the viewer is called, for the log.
+    /// Name of the viewer, for the log.
     pub(crate) fn user_name(&self) -> &str {
         self.viewer.signed_in.as_ref().map_or("", |person| person.user.name.as_str())
     }
 
-    /// Where the service is reached.
+    /// Base URL of the service.
     pub(crate) fn base_url(&self) -> &BaseUrl {
         &self.dashboard.base_url
     }
 
-    /// The clock that the viewer reads times by.
+    /// Formatter for times in the zone of the viewer.
     pub(crate) fn time_formatter(&self) -> TimeFormatter<'_> {
         TimeFormatter { now: self.now, zone: &self.viewer.zone }
     }
 
-    /// Which source of files owns the check or channel of this number.
+    /// Configuration source that owns the check or channel of this number.
     pub(crate) fn declaring_source(&self, number: u64) -> Option<String> {
         self.handle().with_state(|state| state.declared.source(number).map(|source| source.as_str().to_owned()))
     }
 
-    /// The URL of a page.
+    /// URL of a page.
     pub(crate) fn page_url(&self, page: &Page) -> String {
         PageLink { base_url: &self.dashboard.base_url, page }.to_string()
     }
 
-    /// The list that the viewer came from.
+    /// Link to the list that the viewer came from.
     pub(crate) fn list_return(&self) -> ListReturn {
         ListReturn::parse(self.query.get("back"), self.viewer.list_preferences)
     }
 
-    /// The URL of a page of a check, from which it is known on which list the viewer was.
+    /// URL of a page of a check that keeps the list that the viewer came from.
     pub(crate) fn page_url_with_return(&self, page: &Page) -> String {
         self.list_return().url_with_return(&self.page_url(page))
     }
 
-    /// What the layout needs; the title begins with this.
+    /// Data for the layout. The title of the page begins with `title`.
     pub(crate) fn layout(&self, title: impl Into<String>) -> Layout {
         Layout::for_request(self, title.into())
     }
@@ -166,12 +167,12 @@ fn find_resource(handle: &Handle, scope: Scope) -> Option<PageResource> {
     })
 }
 
-/// The decoded parameters of a URL or the fields of a form, in order.
+/// Decoded parameters of a URL or fields of a form, in order.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Query(pub(super) Vec<(String, String)>);
 
 impl Query {
-    /// The last parameter of this name; empty if there is none.
+    /// Last parameter of this name. Empty if there is none.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.get_all(name).last().unwrap_or_default()
     }
@@ -181,7 +182,7 @@ impl Query {
         self.0.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether there is such a parameter, as of a box that is ticked or of the button that was pressed.
+    /// True if there is such a parameter, for example a ticked box or the pressed button.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.get_all(name).next().is_some()
     }

@@ -1,4 +1,5 @@
-//! The table of pages: their paths, what they belong to, and what whoever asks has to be allowed. Links are written from the same table.
+//! Table of the pages: their paths, the resources that they belong to, and the rights that they
+//! require. Links are written from the same table.
 
 use std::fmt;
 
@@ -11,22 +12,22 @@ use crate::domain::ids::{UniqueKey, parse_path_uuid, write_uuid};
 use crate::domain::user::one_time_link::LinkCode;
 use crate::wire::request::BaseUrl;
 
-/// What whoever asks for a page, or sends its form, has to be allowed.
+/// Right required to see a page or to send its form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// Nothing: nobody is asked who they are.
+    /// No right: the page is public.
     Nothing,
-    /// Being signed in.
+    /// The viewer is signed in.
     Person,
-    /// Seeing the project that the page belongs to.
+    /// The viewer may see the project of the page.
     Read,
-    /// Changing it.
+    /// The viewer may change the project of the page.
     Write,
-    /// Being an owner of the server.
+    /// The viewer is an owner of the server.
     Owner,
 }
 
-/// What a page belongs to, by the UUID in its path.
+/// Resource that a page belongs to, by the UUID in its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "they are what they say")]
 pub enum Scope {
@@ -36,9 +37,9 @@ pub enum Scope {
     Channel(Uuid),
 }
 
-/// A segment of a path that is not fixed.
+/// Variable segment of a path.
 trait Segment: Sized {
-    /// One for tests of the table.
+    /// Example for tests of the table.
     fn example() -> Option<Self>;
     fn parse(text: &str) -> Option<Self>;
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -130,18 +131,19 @@ impl Segment for &'static Chapter {
     }
 }
 
-/// A fixed segment, as it stands in the table.
+/// Writes a fixed segment.
 fn write_fixed(segment: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(segment)
 }
 
-/// Makes [`Page`] from its table. A segment in quotation marks is fixed; every other one is a field of the page.
+/// Declares [`Page`] from its table. A segment in quotation marks is fixed; every other one is a
+/// field of the page.
 macro_rules! pages {
     (@write $f:ident, $fixed:literal) => { write_fixed($fixed, $f)? };
     (@write $f:ident, $field:ident) => { Segment::write($field, $f)? };
     ($($(#[$doc:meta])* $name:ident($($field:ident: $type:ty),*) of $scope:expr, [$($segment:tt)*]
         $(, get $get:ident)? $(, post $post:ident)?;)*) => {
-        /// A page.
+        /// A page of the dashboard.
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub enum Page {
             $($(#[$doc])* $name($($type),*)),*
@@ -153,7 +155,7 @@ macro_rules! pages {
                 [$(made(|| Some(Self::$name($(<$type as Segment>::example()?),*)))),*].into_iter().flatten().collect()
             }
 
-            /// What the segments of a path name.
+            /// Finds the page for the segments of a path.
             fn of_segments(segments: &[&str]) -> Option<Self> {
                 match *segments {
                     $([$($segment),*] => Some(Self::$name($(<$type as Segment>::parse($field)?),*)),)*
@@ -161,7 +163,7 @@ macro_rules! pages {
                 }
             }
 
-            /// What it belongs to.
+            /// Resource that the page belongs to.
             #[allow(unused_variables, reason = "not every page belongs to what its path names")]
             pub fn scope(&self) -> Scope {
                 match self {
@@ -169,14 +171,14 @@ macro_rules! pages {
                 }
             }
 
-            /// What is needed to see it; `None`: there is nothing to be seen.
+            /// Right required to see the page. `None`: the page has no GET.
             pub fn get(&self) -> Option<Need> {
                 match self {
                     $(Self::$name(..) => pages!(@need $($get)?)),*
                 }
             }
 
-            /// What is needed to send its form; `None`: it has none.
+            /// Right required to send the form of the page. `None`: the page has no form.
             pub fn post(&self) -> Option<Need> {
                 match self {
                     $(Self::$name(..) => pages!(@need $($post)?)),*
@@ -185,7 +187,7 @@ macro_rules! pages {
         }
 
         impl fmt::Display for Page {
-            /// Writes its path.
+            /// Writes the path of the page.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $(Self::$name($($field),*) => {
@@ -202,120 +204,120 @@ macro_rules! pages {
 }
 
 pages! {
-    /// Signing in.
+    /// Sign-in form.
     Login() of Scope::Server, ["login"], get Nothing, post Nothing;
-    /// The second step of signing in.
+    /// Second step of signing in.
     SecondStep() of Scope::Server, ["login" "code"], get Nothing, post Nothing;
-    /// Signing out.
+    /// Signs out.
     Logout() of Scope::Server, ["logout"], post Nothing;
-    /// Becoming the first owner, with a code that is typed.
+    /// Creates the first owner, with a code that is typed.
     Setup() of Scope::Server, ["setup"], get Nothing, post Nothing;
-    /// The same, with the code of a link.
+    /// Creates the first owner, with the code of a link.
     SetupCode(code: LinkCode) of Scope::Server, ["setup" code], get Nothing;
-    /// Choosing a first password.
+    /// Sets the first password of an invited user.
     Invite(code: LinkCode) of Scope::Server, ["invite" code], get Nothing, post Nothing;
-    /// Choosing another password.
+    /// Resets a password.
     Reset(code: LinkCode) of Scope::Server, ["reset" code], get Nothing, post Nothing;
-    /// The projects, or the list of the only one.
+    /// List of projects, or the checks of the only project.
     Projects() of Scope::Server, [], get Person;
-    /// Making a project.
+    /// Creates a project.
     AddProject() of Scope::Server, ["projects" "add"], get Owner, post Owner;
-    /// The settings of a project.
+    /// Settings of a project.
     Settings(project: Uuid) of Scope::Project(*project), ["projects" project "settings"], get Read;
-    /// Giving it another name.
+    /// Renames a project.
     SettingsName(project: Uuid) of Scope::Project(*project), ["projects" project "settings" "name"], post Write;
-    /// Making a key.
+    /// Creates a key.
     SettingsKeys(project: Uuid) of Scope::Project(*project), ["projects" project "settings" "keys"], post Write;
-    /// Revoking a key.
+    /// Revokes or renames a key.
     Key(project: Uuid, key: u64) of Scope::Project(*project), ["projects" project "settings" "keys" key], get Write, post Write;
-    /// It as a file.
+    /// Export of a project as a file.
     Export(project: Uuid) of Scope::Project(*project), ["projects" project "export.toml"], get Write;
-    /// Setting limits.
+    /// Sets the limits of a project.
     SettingsLimits(project: Uuid) of Scope::Project(*project), ["projects" project "settings" "limits"], post Owner;
-    /// Deleting it.
+    /// Deletes a project.
     RemoveProject(project: Uuid) of Scope::Project(*project), ["projects" project "remove"], post Owner;
     /// Badges of a project.
     Badges(project: Uuid) of Scope::Project(*project), ["projects" project "badges"], get Read;
-    /// The users.
+    /// List of users, with a form to invite one.
     Users() of Scope::Server, ["users"], get Owner, post Owner;
     /// A user.
     User(user: Uuid) of Scope::Server, ["users" user], get Owner, post Owner;
-    /// The server as a whole.
+    /// Status of the server.
     System() of Scope::Server, ["system"], get Owner;
-    /// A backup of it.
+    /// Backup of the server.
     Backup() of Scope::Server, ["system" "backup"], post Owner;
-    /// The viewer's own account.
+    /// Account of the viewer.
     Account() of Scope::Server, ["account"], get Person, post Person;
-    /// Setting another password.
+    /// Changes the password of the viewer.
     AccountPassword() of Scope::Server, ["account" "password"], post Person;
-    /// The second factor.
+    /// Second factor of the viewer.
     AccountTotp() of Scope::Server, ["account" "totp"], get Person, post Person;
-    /// Remembering how lists are sorted.
+    /// Saves the list preferences of the viewer.
     AccountList() of Scope::Server, ["account" "list"], post Person;
-    /// Ending sessions.
+    /// Ends sessions of the viewer.
     AccountSessions() of Scope::Server, ["account" "sessions"], post Person;
-    /// The list of checks.
+    /// List of checks.
     Checks(project: Uuid) of Scope::Project(*project), ["projects" project "checks"], get Read;
-    /// What changes in it, as it happens.
+    /// Live updates of the list of checks.
     Events(project: Uuid) of Scope::Project(*project), ["projects" project "checks" "events"], get Read;
-    /// The list of the chapters of the documentation.
+    /// List of the chapters of the documentation.
     Chapters() of Scope::Server, ["docs"], get Nothing;
-    /// A chapter.
+    /// A chapter of the documentation.
     Chapter(chapter: &'static Chapter) of Scope::Server, ["docs" chapter], get Nothing;
-    /// What is done to many checks.
+    /// Bulk actions on checks.
     Bulk(project: Uuid) of Scope::Project(*project), ["projects" project "checks" "bulk"], post Write;
-    /// A form for a new check.
+    /// Form for a new check.
     AddCheck(project: Uuid) of Scope::Project(*project), ["projects" project "checks" "add"], get Write, post Write;
-    /// A check.
+    /// Overview of a check.
     Check(check: Uuid) of Scope::Check(*check), ["checks" check "details"], get Read;
-    /// Its log.
+    /// Log of a check.
     Log(check: Uuid) of Scope::Check(*check), ["checks" check "log"], get Read;
-    /// One of its pings.
+    /// A ping of a check.
     Ping(check: Uuid, n: u64) of Scope::Check(*check), ["checks" check "pings" n], get Read;
-    /// What that ping sent, as a file.
+    /// Body of a ping, as a file.
     Body(check: Uuid, n: u64) of Scope::Check(*check), ["checks" check "pings" n "body"], get Read;
-    /// A form with its settings.
+    /// Form with the settings of a check.
     EditCheck(check: Uuid) of Scope::Check(*check), ["checks" check "edit"], get Write, post Write;
-    /// Pauses it.
+    /// Pauses a check.
     PauseCheck(check: Uuid) of Scope::Check(*check), ["checks" check "pause"], post Write;
-    /// Resumes it.
+    /// Resumes a check.
     ResumeCheck(check: Uuid) of Scope::Check(*check), ["checks" check "resume"], post Write;
-    /// Pings it.
+    /// Pings a check.
     PingCheck(check: Uuid) of Scope::Check(*check), ["checks" check "ping"], post Write;
-    /// Sets who is told of it.
+    /// Sets the channels of a check.
     ChannelsOfCheck(check: Uuid) of Scope::Check(*check), ["checks" check "channels"], post Write;
-    /// Sets its time zone.
+    /// Sets the time zone of a check.
     ZoneOfCheck(check: Uuid) of Scope::Check(*check), ["checks" check "zone"], post Write;
-    /// Makes another one like it.
+    /// Copies a check.
     CopyCheck(check: Uuid) of Scope::Check(*check), ["checks" check "copy"], post Write;
-    /// Removes it.
+    /// Deletes a check.
     RemoveCheck(check: Uuid) of Scope::Check(*check), ["checks" check "remove"], get Write, post Write;
-    /// The channels of a project.
+    /// Channels of a project.
     Integrations(project: Uuid) of Scope::Project(*project), ["projects" project "integrations"], get Read;
-    /// A form for a new channel of some kind.
+    /// Form for a new channel of some kind.
     AddIntegration(project: Uuid, kind: &'static ChannelKind) of Scope::Project(*project), ["projects" project "integrations" "add" kind], get Write, post Write;
-    /// A form with the settings of a channel.
+    /// Form with the settings of a channel.
     EditIntegration(channel: Uuid) of Scope::Channel(*channel), ["integrations" channel "edit"], get Write, post Write;
-    /// Sets which checks it tells of.
+    /// Sets the checks of a channel.
     ChecksOfIntegration(channel: Uuid) of Scope::Channel(*channel), ["integrations" channel "checks"], post Write;
-    /// Sends a test to it.
+    /// Sends a test message to a channel.
     TestIntegration(channel: Uuid) of Scope::Channel(*channel), ["integrations" channel "test"], post Write;
-    /// Lets it be told again.
+    /// Enables a disabled channel.
     EnableIntegration(channel: Uuid) of Scope::Channel(*channel), ["integrations" channel "enable"], post Write;
-    /// Removes it.
+    /// Deletes a channel.
     RemoveIntegration(channel: Uuid) of Scope::Channel(*channel), ["integrations" channel "remove"], get Write, post Write;
-    /// What a schedule that is being typed comes to.
+    /// Preview of a schedule that is being edited.
     Preview() of Scope::Server, ["checks" "preview"], get Person;
-    /// The check of a unique key, to which messages link.
+    /// Redirects from a unique key, as in links of messages, to its check.
     Cloaked(key: UniqueKey) of Scope::Server, ["cloaked" key], get Person;
 }
 
-/// A page that is made if all of its segments have examples.
+/// Creates a page if all of its segments have examples.
 fn made(make: impl FnOnce() -> Option<Page>) -> Option<Page> {
     make()
 }
 
-/// What stands at the end of a path: a slash, unless its last segment is the name of a file.
+/// End of a path: a slash, unless the last segment is a file name.
 fn end(segments: &[&str]) -> &'static str {
     match segments.last() {
         Some(last) if last.contains('.') => "",
@@ -323,23 +325,23 @@ fn end(segments: &[&str]) -> &'static str {
     }
 }
 
-/// What a path names in this room.
+/// Target of a path of the dashboard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum DashboardTarget {
     /// A page.
     Page(Page),
-    /// A page whose path lacks its last slash, or an address of the reference.
+    /// Redirect to a page, from a path without the last slash or a path of Healthchecks.
     Redirect(Page),
-    /// A file that pages load.
+    /// A static file.
     Asset(&'static File),
-    /// What browsers ask for where no page names a picture.
+    /// Favicon that browsers request without a link.
     Favicon,
-    /// What is asked of robots: that they go elsewhere.
+    /// `robots.txt`, which excludes all robots.
     Robots,
 }
 
 impl DashboardTarget {
-    /// What a path names, or `None`: there is no such thing here.
+    /// Parses a path. `None` if it has no target in the dashboard.
     pub(crate) fn parse(path: &str) -> Option<Self> {
         let inner = path.strip_prefix('/')?;
         if let Some(file) = assets::find_asset(inner) {
@@ -357,7 +359,8 @@ impl DashboardTarget {
     }
 }
 
-/// Addresses that bookmarks of the reference have: forms for parts of a check are one form here.
+/// Page for a path that bookmarks of Healthchecks have. Its separate forms for parts of a check are
+/// one form here.
 fn page_of_healthchecks_path(segments: &[&str]) -> Option<Page> {
     match *segments {
         ["checks", check, "name" | "timeout" | "filtering_rules"] => <Uuid as Segment>::parse(check).map(Page::EditCheck),
@@ -367,10 +370,10 @@ fn page_of_healthchecks_path(segments: &[&str]) -> Option<Page> {
     }
 }
 
-/// Segments of the longest path.
+/// Number of segments of the longest path.
 const MAX_SEGMENTS: usize = 6;
 
-/// A link to a page, with the path under which the service is reached in front.
+/// Link to a page, which begins with the base path of the service.
 pub(crate) struct PageLink<'a> {
     pub(super) base_url: &'a BaseUrl,
     pub(super) page: &'a Page,

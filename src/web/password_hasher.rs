@@ -1,4 +1,5 @@
-//! Hashes of passwords on the threads for what takes long: two at a time, so that guessing leaves threads and memory to others.
+//! Hashes passwords on the threads for slow work: two at a time, so that guessing leaves threads
+//! and memory to others.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use crate::random::Random;
 use crate::wire::reply::HttpError;
 use crate::wire::response_body::ResponseWriter;
 
-/// Hashes that are made at the same time.
+/// Maximum number of hashes computed at the same time.
 const MAX_HASHES: usize = 2;
-/// How long one waits for its turn.
+/// Maximum time that a hash waits for its turn.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// Hashes passwords, at most two at a time.
 pub(super) struct PasswordHasher {
     permits: Semaphore,
     outgoing: ResponseWriter,
@@ -28,13 +29,13 @@ impl PasswordHasher {
         Self { permits: Semaphore::new(MAX_HASHES), outgoing, random }
     }
 
-    /// Whether a password is that of a hash. Without a hash it takes as long.
+    /// Checks a password against a hash. Without a hash it takes as long.
     pub(super) async fn verify(&self, typed: &str, hash: Option<PasswordHash>) -> Result<PasswordMatch, HttpError> {
         let typed = typed.as_bytes().to_vec();
         self.run_with_permit(move || password::check(&typed, hash.as_ref())).await
     }
 
-    /// The hash of a password.
+    /// Hashes a password.
     pub(super) async fn hash(&self, password: Password) -> Result<PasswordHash, HttpError> {
         let salt = self.random.bytes();
         self.run_with_permit(move || password::hash(&password, salt)).await?.map_err(|_| HttpError::Unavailable)

@@ -1,4 +1,4 @@
-//! Where a check is pinged: what pages show to be pasted into jobs.
+//! Ping URLs and mail addresses that pages show.
 
 use uuid::Uuid;
 
@@ -9,13 +9,13 @@ use crate::domain::text::Slug;
 use crate::wire::route::{PingAction, PingPath, Route};
 
 impl DashboardState {
-    /// The ping URL of a check by its UUID.
+    /// Ping URL of a check by its UUID.
     pub(crate) fn ping_url(&self, check: Uuid) -> String {
         self.route_url(&Route::Ping(PingPath::Uuid(check, PingAction::Success)))
     }
 
-    /// The ping URL by its slug, if the check has one that a URL can hold, no other check of the project has it too, and the project has a
-    /// ping key.
+    /// Ping URL by its slug. `None` if a URL cannot contain the slug, if another check of the
+    /// project has it too, or if the project has no ping key.
     pub(crate) fn slug_url(&self, project: ProjectId, slug: &Slug) -> Option<String> {
         self.handle.with_state(|state| {
             if !slug.is_pingable() || state.checks_by_slug(project, slug).len() != 1 {
@@ -30,7 +30,7 @@ impl DashboardState {
         })
     }
 
-    /// The mail address of a check, if mail is taken.
+    /// Mail address of a check. `None` if the server accepts no mail.
     pub(crate) fn mail_address(&self, check: Uuid) -> Option<String> {
         self.config.mail_domain.as_ref().map(|domain| format!("{check}@{domain}"))
     }

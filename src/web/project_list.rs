@@ -1,4 +1,5 @@
-//! `/`: where whoever opens the dashboard begins. The list of the only project, or all projects with how their checks are.
+//! `/`: the start page of the dashboard. It is the list of checks of the only project, or a list of
+//! all projects with the state of their checks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +16,9 @@ use super::page_routes::{Need, Page};
 use super::time_display::DisplayTime;
 use crate::domain::project::Project;
 
-/// Projects that are shown: see [limits](crate::docs::limits).
+/// Maximum number of projects shown: see [limits](crate::docs::limits).
 const MAX_SHOWN: usize = 250;
-/// Checks that are named because they are down.
+/// Maximum number of down checks that are named.
 const MAX_NAMED_DOWN: usize = 3;
 
 #[derive(Template)]
@@ -28,7 +29,7 @@ struct ProjectListPage {
     left_out: usize,
 }
 
-/// The list alone, for the script that keeps it true.
+/// The list without the page, for the script that updates it.
 #[derive(Template)]
 #[template(path = "_projects.html", config = "src/web/askama.toml")]
 struct ProjectListFragment {
@@ -36,7 +37,7 @@ struct ProjectListFragment {
     projects: Vec<ProjectListRow>,
 }
 
-/// The menu of projects alone, for the script that counts what is in them when it is opened.
+/// The menu of projects without the page, for the script that updates its counts when it is opened.
 #[derive(Template)]
 #[template(path = "_switcher.html", config = "src/web/askama.toml")]
 struct ProjectMenuFragment {
@@ -44,23 +45,22 @@ struct ProjectMenuFragment {
     projects: Vec<ProjectListRow>,
 }
 
-/// A project in the list.
 struct ProjectListRow {
     uuid: Uuid,
     name: String,
     checks: usize,
     counts: Vec<(DisplayStatus, usize)>,
-    /// The most urgent of what its checks are.
+    /// Most urgent status of its checks.
     worst: DisplayStatus,
     last: Option<DisplayTime>,
-    /// It was imported and tells nobody yet.
+    /// True if the project was imported and sends no alerts yet.
     trial: bool,
-    /// Names of checks that are down, and how many more are.
+    /// Names of checks that are down; `more_down` counts the others.
     down: Vec<String>,
     more_down: usize,
 }
 
-/// The list of the only project, or all projects, the most urgent first.
+/// Renders the checks of the only project, or all projects, the most urgent first.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let mut projects: Vec<_> = visit.handle().with_state(|state| state.projects().map(|found| Arc::clone(&found.project)).collect());
     projects.retain(|project| visit.viewer.is_allowed(Need::Read, Some(project.id)));

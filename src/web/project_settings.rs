@@ -1,4 +1,4 @@
-//! The settings of a project: its name, its keys, who sees it, its limits, its end.
+//! Settings of a project: its name, keys, members and limits, and its deletion.
 
 use std::net::IpAddr;
 
@@ -28,9 +28,9 @@ struct ProjectSettingsPage {
     is_owner: bool,
     api_keys: Vec<KeyListRow>,
     ping_keys: Vec<KeyListRow>,
-    /// A key that was just made.
+    /// Key that was just created.
     made: Option<String>,
-    /// What was typed as the label of a new key, and of a new ping key.
+    /// Submitted label of a new key, and of a new ping key.
     label: String,
     label_is_wrong: Option<&'static str>,
     ping_label: String,
@@ -46,7 +46,6 @@ struct ProjectSettingsPage {
     own: String,
 }
 
-/// A key in a list.
 pub(super) struct KeyListRow {
     id: u64,
     access: &'static str,
@@ -55,7 +54,7 @@ pub(super) struct KeyListRow {
     made: DisplayTime,
     used: Option<(DisplayTime, IpAddr)>,
     is_unused_since_import: bool,
-    /// A ping key itself, which may be shown again.
+    /// Text of a ping key, which may be shown again.
     text: Option<String>,
 }
 
@@ -64,7 +63,7 @@ struct ProjectMemberRow {
     may: &'static str,
 }
 
-/// What is wrong with what was typed into one of the forms.
+/// Errors in one of the submitted forms.
 #[derive(Default)]
 struct SettingsFormErrors {
     name: Option<(String, String)>,
@@ -73,7 +72,6 @@ struct SettingsFormErrors {
     delete: Option<&'static str>,
 }
 
-/// The page.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(visit, SettingsFormErrors::default())?.into())
 }
@@ -125,7 +123,7 @@ fn render_page(visit: &PageRequest, wrong: SettingsFormErrors) -> Result<HtmlPag
     Ok(if is_refused { html.with_invalid_form() } else { html })
 }
 
-/// Whether what is grave asks for the password.
+/// True if a critical action requires the password.
 pub(super) fn needs_password(visit: &PageRequest) -> bool {
     let person = visit.viewer.signed_in.as_ref();
     let session = person.filter(|person| person.user.password.is_some()).and_then(|person| person.session.as_ref());
@@ -165,7 +163,7 @@ fn project_members(visit: &PageRequest, project: &Project) -> Vec<ProjectMemberR
     })
 }
 
-/// Gives the project another name.
+/// Renames the project.
 pub(super) async fn rename_project(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let (project, typed) = (visit.project()?, typed.get("name"));
     let refused = |reason: &str| {
@@ -181,7 +179,7 @@ pub(super) async fn rename_project(visit: &PageRequest, typed: &FormData) -> Res
     }
 }
 
-/// Sets the limits.
+/// Sets the limits of the project.
 pub(super) async fn set_limits(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let (pings, checks) = (typed.get("pings").trim(), typed.get("checks").trim());
     let check_limit = if checks.is_empty() { Some(None) } else { checks.parse().ok().map(Some) };
@@ -202,7 +200,7 @@ fn redirect_after_save(visit: &PageRequest, done: Result<(), OperationError>) ->
     Ok(PageResponse::Redirect(Page::Settings(visit.project()?.uuid), FlashMessage::from_code("saved")))
 }
 
-/// Makes a key.
+/// Creates a key.
 pub(super) async fn create_key(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let (project, label) = (visit.project()?, typed.get("label"));
     let access = KeyAccess::parse(typed.get("access")).ok_or_else(PageError::not_found)?;
@@ -237,7 +235,7 @@ struct RevokeKeyPage {
     back: String,
 }
 
-/// What would stop without this key, and the question whether it is meant.
+/// Renders the confirmation page, with the effects of revoking the key.
 pub(super) fn show_key(visit: &PageRequest, id: u64) -> Result<PageResponse, PageError> {
     let key = key_row(visit, &find_key(visit, id)?);
     let label = key.label.clone();
@@ -256,7 +254,7 @@ fn render_key_page(
     Ok(HtmlPage::from_template(&RevokeKeyPage { frame: visit.layout("Key"), key, label, label_is_wrong, own, back }))
 }
 
-/// Revokes it, or calls it something else.
+/// Revokes or renames the key.
 pub(super) async fn post_key(visit: &PageRequest, id: u64, typed: &FormData) -> Result<PageResponse, PageError> {
     let key = find_key(visit, id)?;
     if typed.has("label") {
@@ -275,7 +273,7 @@ pub(super) async fn post_key(visit: &PageRequest, id: u64, typed: &FormData) -> 
     Ok(PageResponse::Redirect(Page::Settings(visit.project()?.uuid), FlashMessage::from_code("key-revoked")))
 }
 
-/// A key of this project.
+/// Finds a key of this project.
 fn find_key(visit: &PageRequest, id: u64) -> Result<ProjectKey, PageError> {
     let project = visit.project()?.id;
     visit.handle().with_state(|state| {
@@ -283,7 +281,7 @@ fn find_key(visit: &PageRequest, id: u64) -> Result<ProjectKey, PageError> {
     })
 }
 
-/// Removes the project.
+/// Deletes the project.
 pub(super) async fn delete_project(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let project = visit.project()?;
     let refused = |reason| Ok(render_page(visit, SettingsFormErrors { delete: Some(reason), ..SettingsFormErrors::default() })?.into());

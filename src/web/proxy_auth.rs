@@ -1,4 +1,4 @@
-//! Signing in at a proxy: it names who asks in a header, and is believed if it is trusted.
+//! Sign-in by a trusted proxy, which names the user in a header.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::manage::{self, OperationError};
 use crate::wire::client_address::is_trusted;
 use crate::wire::reply::HttpError;
 
-/// The header by which a proxy shows that it is the one.
+/// Header with the shared secret of the proxy.
 const SECRET_HEADER: HeaderName = HeaderName::from_static("x-overdue-proxy-secret");
 
 static SIMILAR_NAME_LOG: LogLimit = LogLimit::new();
 static DECEPTIVE_NAME_LOG: LogLimit = LogLimit::new();
 
-/// How a proxy says who asks.
+/// Settings of the sign-in by a proxy.
 #[derive(Clone, Debug)]
 pub struct ProxyAuth {
     header: HeaderName,
@@ -33,19 +33,19 @@ pub struct ProxyAuth {
     logout_url: Option<LogoutUrl>,
 }
 
-/// Where signing out leads.
+/// URL to which signing out redirects.
 #[derive(Clone, Debug)]
 pub struct LogoutUrl {
     pub(super) url: Box<str>,
-    /// Its origin, which forms may lead to.
+    /// Origin of the URL, which forms may redirect to.
     pub(super) origin: Box<str>,
 }
 
 impl LogoutUrl {
-    /// Reads an absolute URL.
+    /// Parses an absolute URL.
     ///
     /// # Errors
-    /// When it is none, or not of HTTP.
+    /// If the text is not an absolute URL with `http` or `https`.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const USAGE: &str = "give the whole URL, as in https://auth.example.org/logout";
         let uri: Uri = text.parse().map_err(|_| USAGE)?;
@@ -59,11 +59,12 @@ impl LogoutUrl {
 }
 
 impl ProxyAuth {
-    /// `secret`: what the proxy sends in `X-Overdue-Proxy-Secret`. `new_user_membership`: what somebody gets, in every project, whom nobody has invited;
-    /// `None`: nothing.
+    /// Creates the settings. `secret`: value that the proxy sends in `X-Overdue-Proxy-Secret`.
+    /// `new_users`: membership, in every project, of users who were not invited. `None`: they are
+    /// refused.
     ///
     /// # Errors
-    /// When the header has a name that no header has.
+    /// If `header` is not a valid header name.
     pub fn new(
         header: &str,
         secret: Option<&[u8]>,
@@ -74,21 +75,23 @@ impl ProxyAuth {
         Ok(Self { header, secret: secret.map(KeyHash::of_key), new_user_membership: new_users, logout_url: logout })
     }
 
-    /// Whether any machine within a range of trusted ones could name whom it likes.
+    /// True if any machine in a range of trusted proxies could name any user.
     pub fn is_spoofable(&self, trusted_proxies: &[ipnet::IpNet]) -> bool {
         self.secret.is_none() && trusted_proxies.iter().any(|net| net.prefix_len() < net.max_prefix_len() && !net.addr().is_loopback())
     }
 
-    /// Where signing out leads.
+    /// URL to which signing out redirects.
     pub(super) fn logout_url(&self) -> Option<&LogoutUrl> {
         self.logout_url.as_ref()
     }
 }
 
-/// Who a trusted proxy says that it is; `None`: it says nothing, or is not to be believed at all.
+/// Returns the user that a trusted proxy names. `None` if it names none, or if the peer is not
+/// trusted.
 ///
 /// # Errors
-/// When it says several things, cannot show its secret, names somebody who may not come in, or passes on a request to an unknown host.
+/// If the header has several values, the secret is missing or wrong, the user has no access, or the
+/// request is for an unknown host.
 pub(super) async fn authenticate(
     site: &DashboardState,
     came: &RequestOrigin,
@@ -99,7 +102,8 @@ pub(super) async fn authenticate(
     if !is_trusted(peer.ip(), &site.trusted_proxies) || !headers.contains_key(&forward.header) {
         return Ok(None);
     }
-    // The first one is an owner, by the link of the start. A proxy names nobody before, or nobody would own the server.
+    // The first user becomes owner by the link that the server logs at its start. Before that a
+    // proxy cannot sign in, or the server would have no owner.
     if site.handle.with_state(|state| state.users.is_empty()) {
         return Ok(None);
     }
@@ -118,7 +122,8 @@ pub(super) async fn authenticate(
             "The proxy did not show the secret of --auth-header-secret-file.",
         ));
     }
-    // A site may have its name lead to the proxy, and the proxy may recognise the browser by other means than a cookie.
+    // Another site may point its name to the proxy, and the proxy may recognize the browser by
+    // other means than a cookie.
     if let Some(host) = came.unknown_host(site) {
         return Err(PageError::unknown_host_behind_proxy(host));
     }
@@ -128,7 +133,7 @@ pub(super) async fn authenticate(
         (None, Some(kind)) if name.as_str() == said => create_user(site, name, kind, peer.ip()).await?,
         (None, _) => return Err(unknown_user_error(said)),
     };
-    // Names that people choose here are compared folded; another system may have told them apart.
+    // Names chosen here are compared after folding. Another system may have distinguished them.
     if user.name.as_str() != said {
         if let Some(left_out) = SIMILAR_NAME_LOG.admit(site.handle.now()) {
             tracing::warn!(name = said, user = user.name.as_str(), "a proxy names somebody whose name is spelt otherwise here{left_out}");
@@ -138,7 +143,8 @@ pub(super) async fn authenticate(
     if user.disabled { Err(unknown_user_error(said)) } else { Ok(Some(SignedInUser { user, session: None })) }
 }
 
-/// Makes whoever comes for the first time. Names that people could take for another user's are left to an owner.
+/// Creates a user at the first sign-in. A name that can be mistaken for the name of another user is
+/// refused; an owner has to create that user.
 async fn create_user(site: &DashboardState, name: UserName, kind: Membership, peer: IpAddr) -> Result<Arc<User>, PageError> {
     if let Some(reason) = find_deception(site, &name) {
         if let Some(left_out) = DECEPTIVE_NAME_LOG.admit(site.handle.now()) {
@@ -154,7 +160,7 @@ async fn create_user(site: &DashboardState, name: UserName, kind: Membership, pe
             tracing::info!(user = name.as_str(), %peer, "a proxy named somebody new, who was made a user");
             Ok(Arc::new(*user))
         }
-        // Another request of theirs was faster.
+        // A parallel request of the same user was faster.
         Err(OperationError::User(UserCommandError::NameTaken)) => {
             site.handle.with_state(|state| state.users.by_name(&name).cloned().ok_or_else(|| unknown_user_error(name.as_str())))
         }
@@ -162,7 +168,7 @@ async fn create_user(site: &DashboardState, name: UserName, kind: Membership, pe
     }
 }
 
-/// Returns why the name could pass for another one.
+/// Returns the reason why a name can be mistaken for another one.
 fn find_deception(site: &DashboardState, name: &UserName) -> Option<String> {
     name.lookalike_reason().map(|deception| deception.to_string()).or_else(|| {
         let is_like_another = site.handle.with_state(|state| name.looks_like_any(state.users.iter().map(|user| &user.name)));

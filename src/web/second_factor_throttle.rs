@@ -1,5 +1,5 @@
-//! Wrong codes of second factors. Somebody who types them knows the password, so they are counted until the user signs in, and guessing
-//! soon takes longer than anybody has.
+//! Limits wrong codes of second factors. A client that enters codes knows the password, so wrong
+//! codes are counted until the user signs in, and guessing soon takes too long to succeed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,39 +8,43 @@ use std::time::Duration;
 use crate::domain::ids::UserId;
 use crate::domain::timestamp::Timestamp;
 
-/// Wrong codes in a row after which a user waits: see [limits](crate::docs::limits).
+/// Number of wrong codes in a row after which a user has to wait: see
+/// [limits](crate::docs::limits).
 const CODES_BEFORE_WAIT: u32 = 10;
-/// How long a user waits the first time. Each further time it is twice as long.
+/// Duration of the first wait. Each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(3600);
-/// The longest that a user waits.
+/// Maximum duration of a wait.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Users whose wrong codes are counted: see [limits](crate::docs::limits). Beyond it the oldest are forgotten.
+/// Maximum number of users with a counter: see [limits](crate::docs::limits). Above it the oldest
+/// counters are dropped.
 const MAX_COUNTERS: usize = 20_000;
 
 /// Wrong codes of one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct WrongCodeCount {
-    /// How many there are.
+    /// Number of wrong codes.
     pub(super) codes: u32,
-    /// When the first one was typed.
+    /// Time of the first wrong code.
     pub(super) since: Timestamp,
 }
 
 #[derive(Clone, Copy)]
 struct WrongCodeCounter {
     count: WrongCodeCount,
-    /// The uptime before which no further code is taken.
+    /// Uptime before which no further code is accepted.
     blocked_until: Duration,
 }
 
-/// Codes that were wrong since each user signed in, or are being looked at. Browsers in which the user signed in before are counted apart,
-/// so that a stranger does not keep them out. In memory: a restart forgets them.
+/// Codes of each user that were wrong since the last sign-in, or that are being checked. Known
+/// browsers of the user are counted separately, so that another client does not lock them out. In
+/// memory: a restart resets the counters.
 #[derive(Default)]
 pub(super) struct SecondFactorThrottle(Mutex<HashMap<(UserId, bool), WrongCodeCounter>>);
 
 impl SecondFactorThrottle {
-    /// Counts a code as wrong until [`record_success`](Self::succeeded) says otherwise, or says how long to wait. `uptime` is that of `now`.
+    /// Counts a code as wrong until [`record_success`](Self::record_success) is called, or returns
+    /// the time to wait. `uptime` is that of `now`.
     pub(super) fn begin_attempt(&self, user: UserId, is_known_browser: bool, now: Timestamp, uptime: Duration) -> Result<(), Duration> {
         let mut all = self.lock();
         let oldest = || all.iter().min_by_key(|(_, counted)| counted.count.since).map(|(key, _)| *key);
@@ -60,7 +64,8 @@ impl SecondFactorThrottle {
         Ok(())
     }
 
-    /// The user has signed in: forgets the wrong codes and returns them. `is_counted`: the right code was counted, too.
+    /// Records a sign-in: resets the wrong codes and returns them. `is_counted`: the right code was
+    /// counted, too.
     pub(super) fn record_success(&self, user: UserId, is_known_browser: bool, is_counted: bool) -> Option<WrongCodeCount> {
         let mut all = self.lock();
         let [own, other] = [is_known_browser, !is_known_browser].map(|is_known| all.remove(&(user, is_known)).map(|counted| counted.count));
@@ -94,7 +99,7 @@ mod tests {
             assert_eq!(begin(uptime + hours * 3600 - 1, false), Err(Duration::from_secs(1)));
             uptime += hours * 3600;
         }
-        // A browser that is known waits for its own, and the user is told of both.
+        // A known browser has its own counter. A sign-in returns the sum of both.
         assert_eq!(begin(uptime, true), Ok(()));
         assert_eq!(codes.record_success(user, true, true), Some(WrongCodeCount { codes: 70, since: Timestamp::from_secs(100) }));
         assert_eq!(codes.record_success(user, true, false), None);

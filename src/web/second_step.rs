@@ -1,4 +1,4 @@
-//! The second step of signing in, for whoever wants to be asked for more than a password.
+//! Second step of signing in, for users with a second factor.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,11 +19,12 @@ use crate::domain::user::second_factor::SecondFactorProof;
 use crate::domain::user::{PasswordHash, User};
 use crate::log_limit::LogLimit;
 
-/// How long the second step waits for its code: see [limits](crate::docs::limits).
+/// Maximum time between the password and the code: see [limits](crate::docs::limits).
 const CODE_TIMEOUT: Duration = Duration::from_secs(300);
-/// Wrong codes that end an attempt: see [limits](crate::docs::limits).
+/// Number of wrong codes that end an attempt: see [limits](crate::docs::limits).
 const MAX_WRONG_CODES: u32 = 5;
-/// Attempts that wait at the same time: see [limits](crate::docs::limits). Beyond it the oldest is forgotten.
+/// Maximum number of waiting attempts: see [limits](crate::docs::limits). Above it the oldest is
+/// dropped.
 const MAX_PENDING: usize = 1000;
 
 static FAILED_CODE_LOG: LogLimit = LogLimit::new();
@@ -33,25 +34,26 @@ static THROTTLED_CODE_LOG: LogLimit = LogLimit::new();
 #[template(path = "code.html", config = "src/web/askama.toml")]
 struct SecondStepPage<'a> {
     frame: Layout,
-    /// The second step of which attempt it is.
+    /// Token of the attempt.
     attempt: &'a str,
     is_wrong: bool,
 }
 
-/// Somebody whose password was right.
+/// Sign-in with a correct password that waits for the code.
 #[derive(Clone)]
 struct PendingSignIn {
     user: UserId,
-    /// What the password was checked against.
+    /// Hash that the password was checked against.
     verified_hash: PasswordHash,
-    /// The same password hashed anew.
+    /// New hash of the same password.
     new_hash: Option<PasswordHash>,
     next_url: String,
     started: Duration,
     wrong_codes: u32,
 }
 
-/// Attempts whose password was right, by what they are recognised by. In memory: after a restart the password is asked for again.
+/// Attempts with a correct password, by the hash of their token. In memory: after a restart the
+/// password is asked for again.
 #[derive(Default)]
 pub(super) struct PendingSignIns(Mutex<HashMap<KeyHash, PendingSignIn>>);
 
@@ -70,7 +72,7 @@ impl PendingSignIns {
         self.lock().get(attempt).filter(|waiting| now < waiting.started + CODE_TIMEOUT).cloned()
     }
 
-    /// Counts a wrong code; whether another may be tried.
+    /// Counts a wrong code. Returns true if another code may be tried.
     fn record_failure(&self, attempt: &KeyHash) -> bool {
         let mut all = self.lock();
         let Some(waiting) = all.get_mut(attempt) else { return false };
@@ -91,7 +93,7 @@ impl PendingSignIns {
     }
 }
 
-/// The form for the code of whoever typed the right password.
+/// Renders the form for the code after a correct password.
 pub(super) fn begin_second_step(
     visit: &PageRequest,
     user: UserId,
@@ -127,7 +129,7 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
     };
     let counted = sign_in::begin_attempt(visit, Some(&user.name))?;
     let proof = user.second_factor.as_ref().and_then(|second| second.verify_code(typed.get("code"), visit.now));
-    // Nobody guesses a code for a lost app, so these are taken at any time.
+    // Recovery codes cannot be guessed, so they are always accepted.
     let is_recovery = matches!(proof, Some(SecondFactorProof::Recovery(_)));
     let is_code_counted = user.second_factor.is_some() && !is_recovery;
     if is_code_counted {
@@ -156,7 +158,7 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
     Ok(entered.unwrap_or_else(|| sign_in::restart_sign_in(visit, "Something was changed meanwhile. Sign in again.")))
 }
 
-/// Counts a code as wrong until the user is in, or says how long to wait.
+/// Counts a code as wrong until the sign-in succeeds, or returns the time to wait as an error.
 fn count_code(visit: &PageRequest, user: &User) -> Result<(), PageError> {
     let is_known = sign_in::known_browser_mark(visit, user).is_some();
     visit.dashboard.second_factor_throttle.begin_attempt(user.id, is_known, visit.now, visit.handle().clock().uptime()).map_err(|wait| {
@@ -168,7 +170,7 @@ fn count_code(visit: &PageRequest, user: &User) -> Result<(), PageError> {
     })
 }
 
-/// There is nothing to be seen without a password.
+/// Redirects to the sign-in form: without a password this page shows nothing.
 pub(super) fn show() -> PageResponse {
     PageResponse::Redirect(Page::Login(), None)
 }

@@ -1,4 +1,4 @@
-//! A form that came from somebody whose session is over: what they typed waits on a page until they have signed in again.
+//! Page for a form whose session has ended: it keeps the fields until the user has signed in again.
 
 use askama::Template;
 
@@ -8,19 +8,19 @@ use super::layout::Layout;
 use super::page_handler::HtmlPage;
 use crate::wire::reply::HttpError;
 
-/// Fields that are typed again: nobody sends a password back.
+/// Fields that have to be typed again, because passwords are never sent back.
 const PASSWORD_FIELDS: [&str; 2] = ["password", "new"];
 
 #[derive(Template)]
 #[template(path = "again.html", config = "src/web/askama.toml")]
 struct SessionExpiredPage<'a> {
     frame: Layout,
-    /// Where the form goes.
+    /// Target of the form.
     path: &'a str,
     fields: Vec<(&'a str, &'a str)>,
 }
 
-/// The page; `path` is where the form was sent.
+/// Renders the page. `path`: target of the form.
 pub(super) fn render_page(site: &DashboardState, path: &str, form: &FormData) -> HtmlPage {
     let fields = form.fields().0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let fields = fields.filter(|(name, _)| !PASSWORD_FIELDS.contains(name)).collect();

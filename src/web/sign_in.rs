@@ -1,4 +1,4 @@
-//! Signing in and out, and typing one's password once more.
+//! Sign-in, sign-out, and confirmation by password.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::password::PasswordMatch;
 use crate::wire::browser_mark;
 use crate::wire::reply::HttpError;
 
-/// Bytes of the address of a page to go on to.
+/// Maximum length of the URL of the next page in bytes.
 const MAX_NEXT_BYTES: usize = 2000;
 
 static FAILED_SIGN_IN_LOG: LogLimit = LogLimit::new();
@@ -41,14 +41,14 @@ static THROTTLED_SIGN_IN_LOG: LogLimit = LogLimit::new();
 #[template(path = "login.html", config = "src/web/askama.toml")]
 struct SignInPage<'a> {
     frame: Layout,
-    /// What was typed.
+    /// Submitted name.
     name: &'a str,
     next: &'a str,
     wrong: Option<&'static str>,
     is_in_the_clear: bool,
 }
 
-/// The form, or where whoever needs none goes.
+/// Renders the form, or redirects a signed-in user.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let next = visit.query.get("next");
     if !visit.viewer.is_anonymous() {
@@ -84,27 +84,27 @@ pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageRe
     let (PasswordMatch::Right { needs_rehash: old }, Some(user), Some(hash)) = (checked, user, hash) else { return refused() };
     let renewed = if old { rehash_password(site, typed.get("password"), &user).await? } else { None };
     if user.second_factor.is_some() {
-        // The attempt counts as one that failed until the code is right, too.
+        // The attempt counts as failed until the code is correct, too.
         return Ok(second_step::begin_second_step(visit, user.id, hash, renewed, typed.get("next")));
     }
     let entering = VerifiedCredentials { verified_hash: hash, new_hash: renewed, second_factor: None, is_code_counted: false };
     open_session(visit, &user, entering, attempt, typed.get("next")).await?.map_or_else(refused, Ok)
 }
 
-/// What somebody has shown who is about to be signed in.
+/// Verified credentials of a user who is about to sign in.
 pub(super) struct VerifiedCredentials {
-    /// What the password was checked against.
+    /// Hash that the password was checked against.
     pub(super) verified_hash: PasswordHash,
-    /// The same password hashed anew, with the parameters of today.
+    /// New hash of the same password, with current parameters.
     pub(super) new_hash: Option<PasswordHash>,
-    /// The second factor.
+    /// Proof of the second factor.
     pub(super) second_factor: Option<SecondFactorProof>,
-    /// Its code was counted as wrong until now.
+    /// True if the code is counted as wrong so far.
     pub(super) is_code_counted: bool,
 }
 
-/// Signs in whoever has shown what it takes. `None`: somebody has changed the password or the second factor, or has removed the user, since
-/// it was looked up.
+/// Signs in a user with verified credentials. `None` if the password or the second factor has
+/// changed since the user was looked up, or if the user was deleted.
 pub(super) async fn open_session(
     visit: &PageRequest,
     user: &User,
@@ -141,26 +141,27 @@ pub(super) async fn open_session(
     Ok(Some(PageResponse::SignIn { token, mark: new_browser_mark(visit, user), to: landing_url(&visit.dashboard, next) }))
 }
 
-/// The mark of a browser in which a user has just signed in.
+/// Mark of a browser in which a user has just signed in.
 pub(super) fn new_browser_mark(visit: &PageRequest, user: &User) -> Option<String> {
     let nonce = visit.handle().random().url_safe::<{ browser_mark::NONCE_LENGTH }>();
     visit.handle().badge_secret().map(|secret| browser_mark::new_mark(&secret, user.uuid, user.browsers_trusted_since, &nonce))
 }
 
-/// The hash of the browser's mark, if the user has signed in there before.
+/// Hash of the mark of the browser, if the user has signed in there before.
 pub(super) fn known_browser_mark(visit: &PageRequest, user: &User) -> Option<KeyHash> {
     let (mark, secret) = (visit.origin.browser_mark.as_deref()?, visit.handle().badge_secret()?);
     browser_mark::is_mark_of(&secret, user.uuid, user.browsers_trusted_since, mark).then(|| KeyHash::of_key(mark.as_bytes()))
 }
 
-/// Leads back to a page after a change that ended the marks of the user's browsers. The browser that asked gets a new one if it had one.
+/// Redirects to a page after a change that invalidated the marks of the user's browsers. The
+/// current browser gets a new mark if it had one.
 pub(super) fn redirect_with_new_mark(visit: &PageRequest, before: &User, page: Page, notice: &'static str) -> PageResponse {
     let user = visit.handle().with_state(|state| state.users.get(before.id).cloned());
     let mark = user.filter(|_| known_browser_mark(visit, before).is_some()).and_then(|user| new_browser_mark(visit, &user));
     PageResponse::RedirectWithMark { page, notice: FlashMessage::from_code(notice), mark }
 }
 
-/// The first step once more, and why.
+/// Renders the first step again, with an error.
 pub(super) fn restart_sign_in(visit: &PageRequest, why: &'static str) -> PageResponse {
     render_form(visit, "", "", Some(why)).with_invalid_form().into()
 }
@@ -168,7 +169,7 @@ pub(super) fn restart_sign_in(visit: &PageRequest, why: &'static str) -> PageRes
 async fn rehash_password(site: &DashboardState, typed: &str, user: &User) -> Result<Option<PasswordHash>, HttpError> {
     match Password::parse(typed, &user.name) {
         Ok(password) => site.password_hasher.hash(password).await.map(Some),
-        // It was chosen under other rules.
+        // The password was chosen under other rules.
         Err(_) => Ok(None),
     }
 }
@@ -185,7 +186,8 @@ pub(super) async fn sign_out(visit: &PageRequest) -> Result<PageResponse, PageEr
     Ok(PageResponse::SignOut(away.map_or_else(|| visit.page_url(&Page::Login()), |logout| logout.url.as_ref().into())))
 }
 
-/// Whether whoever asks for something grave has typed the password a short while ago, or has done so just now.
+/// True if a critical action is confirmed: the user has typed the password recently, or `typed` is
+/// correct.
 pub(super) async fn has_confirmed_password(visit: &PageRequest, typed: &str) -> Result<bool, PageError> {
     let Some(SignedInUser { user, session: Some(session) }) = &visit.viewer.signed_in else { return Ok(true) };
     let (false, Some(hash)) = (session.is_confirmed(visit.now), user.password.clone()) else { return Ok(true) };
@@ -204,12 +206,12 @@ pub(super) async fn has_confirmed_password(visit: &PageRequest, typed: &str) -> 
     Ok(true)
 }
 
-/// Has the use of a session written down.
+/// Command that records the use of a session.
 pub(super) fn touch_session_command(idle_secs: i64, session: &Session, address: IpAddr, checked: Option<PasswordHash>) -> Command {
     Command::User(Box::new(UserCommand::TouchSession { session: session.id, address, idle_secs, verified_password: checked }))
 }
 
-/// The token of a session that is to begin, and what is kept of it.
+/// Token of a new session, and the data that is stored for it.
 pub(super) fn new_session(visit: &PageRequest) -> (String, NewSession) {
     let token = visit.handle().random().url_safe::<{ Session::TOKEN_LENGTH }>();
     let (agent, address) = (Session::truncate_user_agent(&visit.origin.user_agent), visit.origin.client.addr);
@@ -218,7 +220,7 @@ pub(super) fn new_session(visit: &PageRequest) -> (String, NewSession) {
     (token, session)
 }
 
-/// Counts an attempt, or says how long to wait.
+/// Counts an attempt, or returns the time to wait as an error.
 pub(super) fn begin_attempt(visit: &PageRequest, name: Option<&UserName>) -> Result<SignInAttempt, PageError> {
     begin_attempt_from(visit, name, attempt_source(visit, name))
 }
@@ -234,7 +236,7 @@ fn begin_attempt_from(visit: &PageRequest, name: Option<&UserName>, by: AttemptS
     })
 }
 
-/// Who tries to sign in by this name.
+/// Source of an attempt to sign in with this name.
 fn attempt_source(visit: &PageRequest, name: Option<&UserName>) -> AttemptSource {
     let address = client_network(visit.origin.client.addr);
     let found = name.and_then(|name| {
@@ -267,7 +269,7 @@ pub(super) fn too_many_attempts(wait: Duration) -> PageError {
     PageError::new(fault, "Too many attempts", format!("Too many attempts. Try again in {time}."))
 }
 
-/// Where somebody who has to sign in first is sent, and comes back from.
+/// URL of the sign-in form, which leads back to the page.
 pub(super) fn sign_in_url(site: &DashboardState, page: &Page, query: Option<&str>) -> String {
     let login = PageLink { base_url: &site.base_url, page: &Page::Login() };
     if page.get().is_none() || *page == Page::Projects() && query.is_none() {
@@ -283,8 +285,7 @@ fn landing_url(site: &DashboardState, next: &str) -> String {
     parse_next_url(site, next).unwrap_or_else(|| PageLink { base_url: &site.base_url, page: &Page::Projects() }.to_string())
 }
 
-/// The address of a page of ours that can be seen, if a text is one. Whoever made the text may want to lead elsewhere, so the path is
-/// written anew.
+/// URL of a page of this server, if the text is one. The text is untrusted, so the path is rebuilt.
 pub(super) fn parse_next_url(site: &DashboardState, next: &str) -> Option<String> {
     let uri: Uri = next.parse().ok().filter(|_| next.starts_with('/') && !next.starts_with("//") && next.len() <= MAX_NEXT_BYTES)?;
     if uri.scheme().is_some() || uri.authority().is_some() {

@@ -1,7 +1,9 @@
-//! How often somebody may try a password, so that guessing leads nowhere, and so that those who guess keep nobody else out.
+//! Limits attempts to sign in, so that guessing passwords does not succeed and does not lock out
+//! other users.
 //!
-//! A stranger's attempts are counted by name, by address, and by both. A session that asks for its own password, and a browser in which the
-//! user signed in before, have counters of their own: what others try does not concern them.
+//! Attempts of unknown clients are counted by name, by address, and by both. A session that asks
+//! for its own password and a known browser of the user have separate counters, which the attempts
+//! of others do not affect.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,32 +14,36 @@ use crate::accept::client_network;
 use crate::domain::ids::{SessionId, UserId};
 use crate::domain::project::KeyHash;
 
-/// What is counted at once. Beyond it what began longest ago is forgotten, but never the counters of names that users have.
+/// Maximum number of counters. Above it the oldest are dropped, but never the counters of existing
+/// users' names.
 const MAX_COUNTERS: usize = 30_000;
-/// Wrong passwords of a name in an hour, from anywhere, up to which it counts as one that nobody attacks.
+/// Number of wrong passwords of a name in an hour, from any address, from which the name counts as
+/// attacked.
 const ATTACK_THRESHOLD: u32 = 3;
-/// Attempts from one address in an hour, in all. Up to it, names that nobody attacks may be tried.
+/// Maximum number of attempts from one address in an hour, for all names together. It applies to
+/// names that are not attacked. For attacked names the limit of [`AttemptKey::Address`] applies.
 const MAX_ATTEMPTS_PER_ADDRESS: u32 = 600;
-/// Counters of the browsers that are known of one user. Each mark is counted in one of them, so more marks give no more attempts.
+/// Number of counters for the known browsers of a user. Each mark belongs to one of them, so more
+/// marks do not allow more attempts.
 const BROWSER_COUNTERS_PER_USER: u8 = 8;
 
-/// What attempts are counted by.
+/// Key of a counter.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum AttemptKey {
     /// One name from one address.
     NameAndAddress(Box<str>, IpAddr),
-    /// A name from anywhere.
+    /// One name from any address.
     Name(Box<str>),
-    /// Any name from one address, of IPv6 from a network of 64 bits.
+    /// Any name from one address. An IPv6 network of 64 bits counts as one address.
     Address(IpAddr),
-    /// The user of a session, by that session.
+    /// A session that confirms its password.
     Session(SessionId),
-    /// A user, by a browser in which they signed in before: one of [`BROWSER_COUNTERS_PER_USER`] counters.
+    /// A known browser of a user: one of [`BROWSER_COUNTERS_PER_USER`] counters.
     Browser(UserId, u8),
 }
 
 impl AttemptKey {
-    /// Returns how many attempts there may be, and within which time.
+    /// Maximum number of attempts, and the window in which they count.
     fn max_attempts(&self) -> (u32, Duration) {
         const HOUR: Duration = Duration::from_secs(3600);
         match self {
@@ -48,7 +54,7 @@ impl AttemptKey {
         }
     }
 
-    /// Returns which counters are forgotten first where there are too many: 0, then 1, never 2.
+    /// Order in which counters are dropped if there are too many: 0, then 1, never 2.
     fn eviction_rank(&self, is_user: bool) -> u8 {
         match self {
             Self::Name(_) if is_user => 2,
@@ -58,30 +64,30 @@ impl AttemptKey {
     }
 }
 
-/// Who makes an attempt, as far as that is known before the password is.
+/// Source of an attempt, known before the password is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AttemptSource {
-    /// Anybody.
+    /// A client without a session and without a known browser of the user.
     Unknown {
-        /// A user has the name.
+        /// True if a user has the name.
         is_user: bool,
-        /// That user is signed in from the same network.
+        /// True if that user is signed in from the same network.
         is_near: bool,
     },
-    /// A browser in which the user of the name signed in before.
+    /// A known browser of the user with the name.
     Browser {
-        /// The user.
+        /// User with the name.
         user: UserId,
-        /// The hash of its mark.
+        /// Hash of the mark of the browser.
         mark: KeyHash,
-        /// As of a stranger.
+        /// True if the user is signed in from the same network.
         is_near: bool,
     },
-    /// A session, for its own user.
+    /// A session that confirms the password of its own user.
     Session(SessionId),
 }
 
-/// Attempts since a moment.
+/// Attempts in a window that began at `since`.
 #[derive(Clone, Copy)]
 struct AttemptCounter {
     since: Duration,
@@ -89,11 +95,11 @@ struct AttemptCounter {
     rank: u8,
 }
 
-/// Attempts that failed, or are under way. In memory: a restart forgets them.
+/// Attempts that failed or are in progress. In memory: a restart resets the counters.
 #[derive(Default)]
 pub(super) struct SignInThrottle(Mutex<HashMap<AttemptKey, AttemptCounter>>);
 
-/// An attempt under way. It counts as one that failed, unless it [succeeds](Throttle::succeeded).
+/// Attempt in progress. It counts as failed, unless it [succeeds](SignInThrottle::record_success).
 pub(super) struct SignInAttempt(CountedKeys);
 
 enum CountedKeys {
@@ -102,7 +108,7 @@ enum CountedKeys {
 }
 
 impl SignInThrottle {
-    /// Counts an attempt, or says how long to wait. Times are uptimes.
+    /// Counts an attempt, or returns the time to wait. Times are uptimes.
     pub(super) fn begin_attempt(&self, name: &str, address: IpAddr, by: AttemptSource, now: Duration) -> Result<SignInAttempt, Duration> {
         let mut counts = self.lock();
         let (is_user, is_near) = match by {
@@ -119,7 +125,7 @@ impl SignInThrottle {
                     count_attempt(&mut counts, &own, 1, now);
                     return Ok(SignInAttempt(CountedKeys::Single(own)));
                 }
-                // A browser that guesses is a stranger's.
+                // A browser that has used up its own attempts is treated like an unknown client.
                 (true, is_near)
             }
             AttemptSource::Unknown { is_user, is_near } => (is_user, is_near),
@@ -127,7 +133,7 @@ impl SignInThrottle {
         let address = client_network(address);
         let tried @ [both, of_name, of_address] =
             &[AttemptKey::NameAndAddress(name.into(), address), AttemptKey::Name(name.into()), AttemptKey::Address(address)];
-        // Where somebody tries name after name, those whom they do not try still get in.
+        // If an address tries name after name, other users of that address can still sign in.
         let is_attacked = attempts_in_window(&counts, of_name, now) >= ATTACK_THRESHOLD;
         let waits = [
             remaining_wait(&counts, both, both.max_attempts().0, now),
@@ -143,7 +149,8 @@ impl SignInThrottle {
         Ok(SignInAttempt(CountedKeys::Shared(tried.clone())))
     }
 
-    /// The password was right: the attempt does not count, nor do those before it by the same name from the same address.
+    /// Records a correct password: this attempt and earlier ones with the same name from the same
+    /// address are no longer counted.
     pub(super) fn record_success(&self, SignInAttempt(counters): SignInAttempt) {
         let mut counts = self.lock();
         let [both, name, address] = match counters {
@@ -153,10 +160,10 @@ impl SignInThrottle {
             }
             CountedKeys::Shared(tried) => tried,
         };
-        // Who finds no counter has been given credit by another attempt that was under way.
+        // A missing counter means that a parallel attempt has already given the credit.
         let Some(credit) = counts.remove(&both) else { return };
         for tried in [name, address] {
-            // What a window does not hold is not taken off it.
+            // Attempts of an earlier window are not subtracted from this one.
             if let Some(counted) = counts.get_mut(&tried).filter(|counted| counted.since <= credit.since) {
                 counted.attempts = counted.attempts.saturating_sub(credit.attempts);
             }
@@ -168,12 +175,12 @@ impl SignInThrottle {
     }
 }
 
-/// Returns the attempts of the window that is open.
+/// Number of attempts in the current window.
 fn attempts_in_window(counts: &HashMap<AttemptKey, AttemptCounter>, tried: &AttemptKey, now: Duration) -> u32 {
     counts.get(tried).filter(|counted| now < counted.since + tried.max_attempts().1).map_or(0, |counted| counted.attempts)
 }
 
-/// Returns how long to wait where there are as many attempts as there may be.
+/// Returns the time to wait if the maximum is reached.
 fn remaining_wait(counts: &HashMap<AttemptKey, AttemptCounter>, tried: &AttemptKey, most: u32, now: Duration) -> Option<Duration> {
     let counted = counts.get(tried).filter(|counted| counted.attempts >= most)?;
     (counted.since + tried.max_attempts().1).checked_sub(now).filter(|wait| !wait.is_zero())
@@ -190,7 +197,7 @@ fn count_attempt(counts: &mut HashMap<AttemptKey, AttemptCounter>, tried: &Attem
     counted.rank = counted.rank.max(rank);
 }
 
-/// Forgets what is over; if that is nothing, the half that began longest ago of what may be forgotten first.
+/// Drops expired counters. If there are none, drops the older half of those with the lowest rank.
 fn evict_counters(counts: &mut HashMap<AttemptKey, AttemptCounter>, now: Duration) {
     if counts.len() < MAX_COUNTERS {
         return;
@@ -230,7 +237,7 @@ mod tests {
             assert!(throttle.begin_attempt("ann", address(1), STRANGER, secs(second)).is_ok());
         }
         assert_eq!(throttle.begin_attempt("ann", address(1), STRANGER, secs(100)).err(), Some(secs(200)));
-        // Other names and other addresses do not.
+        // Other names and other addresses do not wait.
         assert!(throttle.begin_attempt("bob", address(1), STRANGER, secs(100)).is_ok());
         assert!(throttle.begin_attempt("ann", address(2), STRANGER, secs(100)).is_ok());
         assert!(throttle.begin_attempt("ann", address(1), STRANGER, secs(300)).is_ok());
@@ -258,7 +265,7 @@ mod tests {
         for number in 0..60 {
             assert!(throttle.begin_attempt(&format!("user {}", number % 7), address(1), STRANGER, secs(0)).is_ok(), "{number}");
         }
-        // Names that nobody has are answered as those that somebody has.
+        // Unknown names get the same answers as existing ones.
         for (name, by) in [("ann", STRANGER), ("nobody", NOBODY)] {
             for _ in 0..ATTACK_THRESHOLD {
                 assert!(throttle.begin_attempt(name, address(1), by, secs(1)).is_ok(), "{name}");
@@ -293,7 +300,7 @@ mod tests {
             }
         }
         assert!(throttle.begin_attempt("user 1", address(1), AttemptSource::Session(SessionId(2)), secs(901)).is_ok());
-        // A browser that has tried too much is a stranger's: it may still go on where a stranger may.
+        // A browser that has used up its attempts has the limits of an unknown client.
         assert!(throttle.begin_attempt("user 1", address(2), browser, secs(901)).is_ok());
     }
 
@@ -322,7 +329,7 @@ mod tests {
         for _ in 0..10 {
             assert!(throttle.begin_attempt("ann", address(200), NEAR, secs(1)).is_ok());
         }
-        // What is tried from there counts as ever.
+        // Attempts from there are counted as usual.
         assert_eq!(throttle.begin_attempt("ann", address(200), NEAR, secs(1)).err(), Some(secs(300)));
         assert_eq!(throttle.begin_attempt("ann", address(201), STRANGER, secs(1)).err(), Some(secs(3599)));
     }
@@ -345,12 +352,12 @@ mod tests {
         for number in 0..50 {
             throttle.begin_attempt(&format!("user {}", number % 7), address(1), STRANGER, secs(0)).ok().unwrap();
         }
-        // Ten right passwords of one user are under way at once.
+        // Ten correct passwords of one user are checked at once.
         let under_way: Vec<_> = (0..10).map(|_| throttle.begin_attempt("mel", address(1), STRANGER, secs(0)).ok().unwrap()).collect();
         under_way.into_iter().for_each(|attempt| throttle.record_success(attempt));
         let more = (0..60).filter(|number| throttle.begin_attempt(&format!("user {}", number % 7), address(1), STRANGER, secs(0)).is_ok());
         assert_eq!(more.count(), 10);
-        // Nor is credit from one window taken off the next.
+        // Credit from one window is not subtracted from the next.
         let throttle = SignInThrottle::default();
         throttle.begin_attempt("other", address(1), STRANGER, secs(0)).ok().unwrap();
         for _ in 0..9 {

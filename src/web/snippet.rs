@@ -1,29 +1,29 @@
-//! How a job reports to its check, in the languages that jobs are written in.
+//! Snippets that report to a check, in several languages.
 
-/// Where a check can be pinged.
+/// Addresses at which a check can be pinged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PingAddress<'a> {
-    /// The ping URL, without anything after it.
+    /// Ping URL, without a suffix.
     pub(crate) url: &'a str,
-    /// The address for mails, if they are taken.
+    /// Mail address, if the server accepts mail.
     pub(crate) mail: Option<&'a str>,
 }
 
-/// A way to report, ready to be pasted.
+/// A snippet, ready to be pasted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Snippet {
-    /// What the tab is called.
+    /// Label of the tab.
     pub(crate) title: &'static str,
-    /// The name of the tab in the page.
+    /// Id of the tab on the page.
     pub(crate) id: &'static str,
-    /// What to do with the text.
+    /// Instructions.
     pub(crate) about: &'static str,
-    /// The text.
+    /// Code of the snippet.
     pub(crate) text: String,
 }
 
-/// All ways to report, the usual one first. URLs of checks are made of letters, digits and `:/._-?=%[]`, so none needs quoting beyond
-/// quotation marks.
+/// All snippets, the most common first. Ping URLs consist of letters, digits and `:/._-?=%[]`, so
+/// quotation marks are enough to quote them.
 pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
     let url = address.url;
     let mut snippets = vec![
@@ -49,7 +49,7 @@ pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
             title: "crontab",
             id: "crontab",
             about: "In crontab(5), after the five fields of the schedule: reports the exit status.",
-            // A percent sign ends the line there.
+            // In a crontab a percent sign ends the line.
             text: format!("/path/to/job; curl -fsS -m 10 --retry 3 -o /dev/null {}/$?", url.replace('%', "\\%")),
         },
         Snippet {
@@ -61,7 +61,7 @@ pub(crate) fn build_snippets(address: PingAddress<'_>) -> Vec<Snippet> {
                  ExecStartPre=-/usr/bin/curl -fsS -m 10 --retry 3 -o /dev/null {url}/start\n\
                  ExecStopPost=-/bin/sh -c 'case $$EXIT_STATUS in [0-9]*) s=$$EXIT_STATUS;; *) s=fail;; esac; \
                  exec curl -fsS -m 10 --retry 3 -o /dev/null \"{url}/$$s\"'",
-                // A percent sign begins a specifier there (systemd.unit(5)).
+                // In a unit a percent sign begins a specifier (systemd.unit(5)).
                 url = url.replace('%', "%%")
             ),
         },
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// What the shell itself says of the syntax. It runs nothing.
+    /// The shell checks the syntax without running the snippet.
     #[test]
     fn shells_can_read_what_is_for_them() {
         for snippet in build_snippets(PingAddress { url: URL, mail: None }) {

@@ -1,4 +1,5 @@
-//! The server as its owners see it: what it holds, whether it writes, and how this very request came to it.
+//! Page about the server for owners: its data, the state of the writer, and the route of the
+//! current request.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -31,21 +32,21 @@ struct SystemPage {
     runs_for: String,
     is_writable: bool,
     holds: String,
-    /// How long the last commit took, in words; `None`: there was none yet.
+    /// Duration of the last commit as text. `None`: no commit yet.
     last_commit: Option<String>,
-    /// Where a script looks whether events come through at once; `None`: there is no project.
+    /// URL at which a script tests if events arrive without delay. `None` if there is no project.
     events: Option<String>,
     waiting: usize,
-    /// Bytes of the file, in words; `None`: it is being opened anew.
+    /// Size of the database file as text. `None`: the file is being reopened.
     file: Option<String>,
-    /// Commands that wait for the writer, and how many may.
+    /// Number of commands that wait for the writer, and its maximum.
     queue: (u64, usize),
     backup: String,
     backups: Backups,
     asks_password: bool,
     backup_is_wrong: Option<&'static str>,
     base_url: String,
-    /// What `--base-url` should be, if the request says so.
+    /// Value that `--base-url` should have, judging by the request.
     other: Option<String>,
     host: String,
     peer: String,
@@ -53,17 +54,17 @@ struct SystemPage {
     is_relayed: bool,
     is_peer_trusted: bool,
     is_secure: bool,
-    /// The one address that the sessions of all people seem to come from.
+    /// Single address that the sessions of all users seem to come from.
     shared_address: Option<IpAddr>,
 }
 
-/// How the backups go that the server makes by itself.
+/// Status of automatic backups.
 enum Backups {
     Off,
-    /// None was due yet.
+    /// No backup was due yet.
     Begun,
     Made(DisplayTime),
-    /// Since when, the last reason, and when the newest was begun.
+    /// Start of the failures, last reason, and time of the newest backup.
     Failing(DisplayTime, String, Option<DisplayTime>),
 }
 
@@ -78,7 +79,6 @@ impl Backups {
     }
 }
 
-/// The page.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(visit, None).into())
 }
@@ -126,8 +126,9 @@ fn render_page(visit: &PageRequest, backup_is_wrong: Option<&'static str>) -> Ht
     if backup_is_wrong.is_some() { html.with_invalid_form() } else { html }
 }
 
-/// Returns the private address that all sessions of several people come from, unless it is that of a trusted proxy: a proxy that nobody has
-/// named makes everybody one client, and wrong passwords are counted for all of them together.
+/// Private address that all sessions of several users come from, unless it belongs to a trusted
+/// proxy. Behind a proxy that is not configured as trusted, all users appear as one client, and
+/// their wrong passwords are counted together.
 fn find_shared_address(visit: &PageRequest) -> Option<IpAddr> {
     let addresses: Vec<BTreeSet<IpAddr>> = visit.handle().with_state(|state| {
         let addresses = |user| state.users.sessions_of(user, visit.now).map(|session| session.address).collect();
@@ -139,12 +140,12 @@ fn find_shared_address(visit: &PageRequest) -> Option<IpAddr> {
     (is_private_address(shared) && !is_trusted(shared, &visit.dashboard.trusted_proxies)).then_some(shared)
 }
 
-/// A short time in words: `0.4 ms`.
+/// Formats a short duration: `0.4 ms`.
 fn format_millis(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1000.0)
 }
 
-/// Pings that are in the logs of all checks.
+/// Number of pings in the logs of all checks.
 fn count_pings(visit: &PageRequest) -> u64 {
     let projects: Vec<_> =
         visit.handle().with_state(|state| state.projects().map(|found| (found.project.id, found.project.ping_log_limit)).collect());
@@ -155,9 +156,9 @@ fn count_pings(visit: &PageRequest) -> u64 {
     pings
 }
 
-/// Sends a backup of all that there is.
+/// Sends a backup of the whole database.
 pub(super) async fn send_backup(visit: PageRequest, typed: FormData) -> Result<PageResponse, PageError> {
-    // Whoever has it has every secret of the server.
+    // A backup contains every secret of the server.
     if !has_confirmed_password(&visit, typed.get("password")).await? {
         let site = Arc::clone(&visit.dashboard);
         return Ok(site.outgoing.run_blocking(move || render_page(&visit, Some("type your password"))).await?.into());

@@ -1,26 +1,26 @@
-//! Moments as pages show them: as far as they are from now, exact to whoever looks closer, and readable for scripts.
+//! Renders timestamps as relative text, with the exact time in a tooltip and in `datetime`.
 
 use crate::domain::formatting::TimeFormatter;
 use crate::domain::timestamp::Timestamp;
 
-/// What a `<time>` says.
+/// Content of a `<time>` element.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DisplayTime {
-    /// RFC 3339, for scripts that keep the words true.
+    /// RFC 3339, for scripts that update the text.
     pub(crate) stamp: String,
-    /// To the second, with its zone.
+    /// Time to the second, with its zone.
     pub(crate) exact: String,
-    /// As seen from now.
+    /// Text, as seen from now.
     pub(crate) words: String,
 }
 
 impl DisplayTime {
-    /// As far as it is from now: `3 min ago`.
+    /// Relative time: `3 min ago`.
     pub(crate) fn relative(at: Timestamp, times: &TimeFormatter<'_>) -> Self {
         Self::from_words(at, times, times.relative(at))
     }
 
-    /// As the clock shows it, to the second: `yesterday 03:41:12`.
+    /// Time of day to the second: `yesterday 03:41:12`.
     pub(crate) fn clock_time(at: Timestamp, times: &TimeFormatter<'_>) -> Self {
         Self::from_words(at, times, times.at_second(at))
     }

@@ -1,4 +1,4 @@
-//! The second factor of one's own account: turned on with an app that shows codes, and off again.
+//! Second factor of the viewer's account: enabled with an authenticator app, and disabled.
 
 use std::fmt::Write as _;
 
@@ -20,9 +20,10 @@ use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
 use crate::engine::command::user::UserChanges;
 use crate::manage;
 
-/// Characters of a user's name that apps are told: a longer one would make the picture too fine for a camera.
+/// Maximum number of characters of the user name in the QR code. A longer name would make the code
+/// too fine for a camera.
 const MAX_LABEL_CHARS: usize = 40;
-/// Modules around a picture, as ISO/IEC 18004 asks for.
+/// Width of the quiet zone in modules, as ISO/IEC 18004 requires.
 const QUIET_ZONE: usize = 4;
 
 #[derive(Template)]
@@ -32,12 +33,12 @@ struct TotpPage {
     own: String,
     account: String,
     has_password: bool,
-    /// How many codes for a lost app are left; `None`: it is off.
+    /// Number of unused recovery codes. `None` if the second factor is off.
     left: Option<usize>,
     most: usize,
-    /// Codes that were just made, a line each.
+    /// New recovery codes, one per line.
     made: Option<String>,
-    /// What is to be turned on.
+    /// Secret to be confirmed.
     secret: String,
     picture: Option<QrCode>,
     asks_password: bool,
@@ -50,12 +51,11 @@ struct QrCode {
     path: String,
 }
 
-/// The page.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(visit, None, None)?.into())
 }
 
-/// `without_caching`: that of the form before, which the app has by now.
+/// Renders the page. `secret`: secret of the previous form, which the app already has.
 fn render_page(visit: &PageRequest, secret: Option<TotpSecret>, wrong: Option<&'static str>) -> Result<HtmlPage, PageError> {
     let (user, _) = own_account(visit)?;
     let own = Page::AccountTotp();
@@ -78,7 +78,7 @@ fn render_page(visit: &PageRequest, secret: Option<TotpSecret>, wrong: Option<&'
     Ok(if wrong.is_some() { html.with_invalid_form() } else { html })
 }
 
-/// What apps read from the picture (Key Uri Format of Google Authenticator).
+/// URL that apps read from the QR code (Key Uri Format of Google Authenticator).
 fn otpauth_url(visit: &PageRequest, name: &str, secret: &TotpSecret) -> String {
     let name: String = name.chars().take(MAX_LABEL_CHARS).collect();
     let label = format!("{name}@{}", visit.base_url().host());
@@ -91,7 +91,7 @@ fn group_letters(text: &str) -> String {
     letters.chunks(4).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join(" ")
 }
 
-/// `None`: the text is too long.
+/// Renders a QR code. `None` if the text is too long.
 fn render_qr_code(text: &str) -> Option<QrCode> {
     let code = QRBuilder::new(text).ecl(ECL::M).build().ok()?;
     let mut path = String::new();
@@ -109,14 +109,14 @@ fn render_qr_code(text: &str) -> Option<QrCode> {
     Some(QrCode { size: code.size + 2 * QUIET_ZONE, path })
 }
 
-/// Turns it on or off, or makes other codes for a lost app.
+/// Enables or disables the second factor, or creates new recovery codes.
 pub(super) async fn post(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let (user, by) = own_account(visit)?;
     let own = Page::AccountTotp();
     let secret = TotpSecret::parse(typed.get("secret"));
     let refused = |secret, wrong| Ok(render_page(visit, secret, Some(wrong))?.into());
     let (second, done) = match (typed.get("do"), &user.second_factor) {
-        // It was done in another tab.
+        // Another tab has already done it.
         ("on", Some(_)) | ("off" | "codes", None) => return Ok(PageResponse::Redirect(own, None)),
         ("on", None) => {
             let secret = secret.clone().ok_or_else(PageError::not_found)?;
@@ -160,7 +160,7 @@ mod tests {
     fn a_picture_is_one_path_of_its_dark_modules() {
         let made = render_qr_code("otpauth://totp/overdue:ann%40nas?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=overdue").unwrap();
         assert!(made.size >= 21 + 2 * QUIET_ZONE && (made.size - 2 * QUIET_ZONE - 21).is_multiple_of(4), "{}", made.size);
-        // The corner of a finder pattern: seven dark modules, then one, five light ones, one.
+        // The corner of a finder pattern: seven dark modules, then one dark, five light, one dark.
         assert!(made.path.starts_with("M4 4h7v1h-7z"), "{}", made.path);
         assert!(made.path.contains("M4 5h1v1h-1zM10 5h1v1h-1z"), "{}", made.path);
         assert!(render_qr_code(&"x".repeat(4000)).is_none());

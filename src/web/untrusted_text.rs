@@ -1,42 +1,45 @@
-//! Text of strangers, such as the bodies of pings, made to show as what it is: nothing in it moves, hides or turns around what a page says.
+//! Makes untrusted text, such as the bodies of pings, safe to display: nothing in it can move, hide
+//! or reverse other content of a page.
 
 use std::fmt::Write as _;
 
-/// Bytes of a body that a page shows until it is asked for all: see [limits](crate::docs::limits).
+/// Maximum number of bytes of a body that a page shows at first: see [limits](crate::docs::limits).
 pub(crate) const PREVIEW_BYTES: usize = 20_000;
-/// Bytes that it shows then: see [limits](crate::docs::limits). Written out, a character takes several times what it was.
+/// Maximum number of bytes of a body that a page shows on request: see
+/// [limits](crate::docs::limits). An escaped character takes several times its size.
 pub(crate) const MAX_SHOWN_BYTES: usize = 1 << 20;
-/// Characters of a line beyond which it is folded: see [limits](crate::docs::limits).
+/// Maximum number of characters of a line, above which it is folded: see
+/// [limits](crate::docs::limits).
 const MAX_LINE_CHARS: usize = 2_000;
-/// Stands at the end of a line that was folded.
+/// Marks the end of a folded line.
 const FOLD_MARK: char = '↩';
 
-/// Whether the escape sequences of terminals are shown.
+/// Handling of terminal escape sequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EscapeHandling {
-    /// They are taken out.
+    /// Escape sequences are removed.
     Strip,
-    /// They are shown as the characters that they are made of.
+    /// Escape sequences are shown as their characters.
     Show,
 }
 
-/// A text to be shown as it is.
+/// A text that is safe to display.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SanitizedText {
-    /// The text, on lines that end with LF.
+    /// Text with lines that end with LF.
     pub(crate) text: String,
-    /// Whether escape sequences of terminals were taken out.
+    /// True if terminal escape sequences were removed.
     pub(crate) had_escapes: bool,
-    /// Whether it ends early.
+    /// True if the text was truncated.
     pub(crate) is_cut: bool,
 }
 
-/// The first `most` bytes of what was sent, as text: what is no UTF-8 is replaced, CR LF and CR end a line, and what could not be seen is
-/// written out. A character that is cut through is left out.
+/// Converts the first `most` bytes to text. Invalid UTF-8 is replaced, CR LF and CR end a line, and
+/// invisible characters are escaped. An incomplete character at the end is removed.
 pub(crate) fn sanitize(bytes: &[u8], most: usize, escapes: EscapeHandling) -> SanitizedText {
     let is_cut = bytes.len() > most;
     let mut end = most.min(bytes.len());
-    // A character of UTF-8 has at most three bytes that continue it.
+    // A UTF-8 character has at most three continuation bytes.
     let is_within = |end: usize| bytes.get(end).is_some_and(|byte| byte & 0xc0 == 0x80);
     if let Some(start) = (end.saturating_sub(3)..=end).rev().find(|end| !is_within(*end)) {
         end = start;
@@ -61,23 +64,25 @@ pub(crate) fn sanitize(bytes: &[u8], most: usize, escapes: EscapeHandling) -> Sa
     SanitizedText { text: out.text, had_escapes, is_cut }
 }
 
-/// A short text of a stranger, such as a name in a sentence, on one line: what could not be seen is written out.
+/// Converts a short untrusted text, such as a name in a sentence, to one line. Invisible characters
+/// are escaped.
 pub(crate) fn sanitize_line(text: &str) -> String {
     let mut out = LineBuffer { text: String::with_capacity(text.len()), line_chars: 0 };
     text.chars().for_each(|c| out.push(if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c }));
     out.text
 }
 
-/// A part of a text: a link, or what stands between links.
+/// Part of a text: a link, or the text between links.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TextSpan {
-    /// What is shown, and where a link leads.
+    /// Displayed text, and the URL of a link.
     pub(crate) text: String,
-    /// Whether it is a link.
+    /// True if the part is a link.
     pub(crate) is_link: bool,
 }
 
-/// A text of several lines in pieces, with `http` and `https` URLs as links. What could not be seen is written out.
+/// Splits a text into parts, with `http` and `https` URLs as links. Invisible characters are
+/// escaped.
 pub(crate) fn split_links(text: &str) -> Vec<TextSpan> {
     let text = sanitize(text.as_bytes(), usize::MAX, EscapeHandling::Show).text;
     let (mut pieces, mut rest) = (Vec::new(), &*text);
@@ -90,7 +95,7 @@ pub(crate) fn split_links(text: &str) -> Vec<TextSpan> {
     while let Some(start) = start(rest) {
         let (before, from) = rest.split_at(start);
         let end = from.find(|c: char| c.is_whitespace() || "<>\"'`\u{fffd}".contains(c)).unwrap_or(from.len());
-        // The end of a sentence does not belong to the URL in it.
+        // Punctuation at the end of a sentence is not part of the URL.
         let url = from.get(..end).unwrap_or(from).trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', FOLD_MARK]);
         push(before, false);
         push(url, url.split_once("://").is_some_and(|(_, host)| !host.is_empty()));
@@ -100,7 +105,7 @@ pub(crate) fn split_links(text: &str) -> Vec<TextSpan> {
     pieces
 }
 
-/// Lines as they are built.
+/// Builds the lines of a text.
 struct LineBuffer {
     text: String,
     line_chars: usize,
@@ -120,11 +125,11 @@ impl LineBuffer {
         self.line_chars += 1;
         match c {
             '\t' => self.text.push('\t'),
-            // The pictures of control characters stand in their order.
+            // Control pictures have the same order as the control characters.
             '\0'..='\u{1f}' => self.text.extend(char::from_u32(0x2400 + u32::from(c))),
             '\u{7f}' => self.text.push('\u{2421}'),
             c if c.is_control() || is_invisible(c) => {
-                // Writing to a String cannot fail.
+                // Writing to memory does not fail.
                 let _ = write!(self.text, "[U+{:04X}]", u32::from(c));
             }
             c => self.text.push(c),
@@ -132,7 +137,8 @@ impl LineBuffer {
     }
 }
 
-/// Characters without a shape that hide text or turn it around: marks of direction, of zero width, ends of lines that no one sees, tags.
+/// True for invisible characters that hide or reverse text: direction marks, zero-width characters,
+/// invisible line ends, tags.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -140,7 +146,8 @@ fn is_invisible(c: char) -> bool {
         | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// What follows the escape sequence that a text begins with; `None`: it begins with none that is whole (ECMA-48, sections 5.3 to 5.6).
+/// Returns the text after an escape sequence. `None` if the text does not begin with a complete one
+/// (ECMA-48, sections 5.3 to 5.6).
 fn skip_escape(text: &str) -> Option<&str> {
     let mut rest = text.chars();
     let introducer = match (rest.next()?, rest.clone().next()) {
@@ -154,18 +161,18 @@ fn skip_escape(text: &str) -> Option<&str> {
     };
     let rest = rest.as_str();
     match introducer {
-        // A control sequence: parameters, intermediate characters, and one that ends it.
+        // Control sequence: parameters, intermediate characters, and a final character.
         '[' => {
             let rest = rest.trim_start_matches(|c| matches!(c, '0'..='?')).trim_start_matches(|c| matches!(c, ' '..='/'));
             rest.strip_prefix(|c| matches!(c, '@'..='~'))
         }
-        // A string, such as a title or a link, up to its end on the same line.
+        // String, such as a title or a link, up to its end on the same line.
         ']' | 'P' | 'X' | '^' | '_' => {
             let end = rest.find(['\u{7}', '\u{9c}', '\u{1b}', '\n', '\r'])?;
             let rest = rest.get(end..)?;
             rest.strip_prefix("\u{1b}\\").or_else(|| rest.strip_prefix(['\u{7}', '\u{9c}']))
         }
-        // A choice of characters.
+        // Selection of a character set.
         ' '..='/' => rest.trim_start_matches(|c| matches!(c, ' '..='/')).strip_prefix(|c| matches!(c, '0'..='~')),
         _ => None,
     }
@@ -191,7 +198,7 @@ mod tests {
             ("\u{1b}]8;;http://x.test/\u{1b}\\link\u{1b}]8;;\u{7}", "link"),
             ("\u{1b}]0;title\u{9c}x", "x"),
             ("\u{1b}(Bx", "x"),
-            // What is not whole is shown.
+            // Incomplete sequences are shown.
             ("\u{1b}[12", "␛[12"),
             ("\u{1b}]0;title without an end\nnext", "␛]0;title without an end\nnext"),
             ("\u{1b}", "␛"),
@@ -252,19 +259,19 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, nothing of it is unseen, and no line is long.
+        /// For any input, every character is visible, and no line is long.
         #[test]
         fn all_that_is_shown_can_be_seen(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(0x1b), Just(b'['), Just(0xe2),
             Just(0x80), Just(0xae)], 0..3000), most in 0_usize..3000, keep in any::<bool>()) {
             let escapes = if keep { EscapeHandling::Show } else { EscapeHandling::Strip };
             let shown = sanitize(&bytes, most, escapes);
             prop_assert!(shown.text.chars().all(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(c))));
-            // A character that was written out is up to nine long.
+            // An escaped character has up to nine characters.
             prop_assert!(shown.text.lines().all(|line| line.chars().count() <= 9 * MAX_LINE_CHARS + 1));
             prop_assert_eq!(shown.is_cut, bytes.len() > most);
         }
 
-        /// Text that is plain already stays as it is.
+        /// Plain text stays unchanged.
         #[test]
         fn plain_text_stays(text in "([a-zA-Z0-9<>&\"' äöü€漢字😀]{0,200}\n){0,5}") {
             prop_assert_eq!(sanitize(text.as_bytes(), usize::MAX, EscapeHandling::Strip).text, text.clone());

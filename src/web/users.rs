@@ -1,4 +1,4 @@
-//! Who may sign in: inviting people, saying what they may do, and taking it back. For owners.
+//! Pages of the users, for owners: invite users, set their rights, disable and delete them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::domain::user::{Grant, Membership, ProjectMemberships, User, UserName}
 use crate::engine::command::user::{SessionSelection, UserChanges, UserCommandError};
 use crate::manage::{self, OperationError};
 
-/// Users that are listed, and projects among which a user's are chosen.
+/// Maximum number of users listed, and of projects to choose from.
 const MAX_LISTED: usize = 1000;
 
 #[derive(Template)]
@@ -27,9 +27,9 @@ const MAX_LISTED: usize = 1000;
 struct UserListPage {
     frame: Layout,
     users: Vec<UserListRow>,
-    /// There are more.
+    /// True if there are more users.
     are_more: bool,
-    /// A link that was just made.
+    /// Link that was just created.
     made: Option<String>,
     name: String,
     name_is_wrong: Option<String>,
@@ -46,25 +46,25 @@ struct UserListRow {
     seen: Option<DisplayTime>,
 }
 
-/// What a form lets choose.
+/// Rights that a form offers.
 struct GrantForm {
     is_owner: bool,
     projects: Vec<ProjectGrantOption>,
 }
 
-/// What may be done in a project.
+/// Membership of a user in a project.
 struct ProjectGrantOption {
     uuid: Uuid,
     name: String,
     may: &'static str,
 }
 
-/// The users.
+/// Renders the list of users.
 pub(super) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_page(visit, "", InviteFormErrors::default(), &Grant::Projects(ProjectMemberships::default())).into())
 }
 
-/// Why somebody is not invited.
+/// Errors in the form that invites a user.
 #[derive(Default)]
 struct InviteFormErrors {
     name: Option<String>,
@@ -134,13 +134,13 @@ fn grant_form(visit: &PageRequest, grant: &Grant) -> GrantForm {
     })
 }
 
-/// What was chosen: `role`, and for each project a field of its UUID.
+/// Parses the rights of a form: `role`, and a field for each project, named by its UUID.
 fn parse_grant(visit: &PageRequest, typed: &FormData, before: &Grant) -> Grant {
     if typed.get("role") == "owner" {
         return Grant::Owner;
     }
     visit.handle().with_state(|state| {
-        // Of what the form did not show nothing was said.
+        // Projects that the form did not show keep their membership.
         let unseen = state.projects().skip(MAX_LISTED).filter(|_| !before.is_owner());
         let unseen = unseen.filter_map(|found| Some((found.project.id, before.membership_in(found.project.id)?)));
         let seen = state.projects().take(MAX_LISTED);
@@ -149,7 +149,7 @@ fn parse_grant(visit: &PageRequest, typed: &FormData, before: &Grant) -> Grant {
     })
 }
 
-/// Invites somebody.
+/// Invites a user.
 pub(super) async fn invite_user(visit: &PageRequest, typed: &FormData) -> Result<PageResponse, PageError> {
     let (text, grant) = (typed.get("name"), parse_grant(visit, typed, &Grant::Owner));
     let name = match UserName::parse(text) {
@@ -206,26 +206,26 @@ struct UserPage {
     sessions: usize,
     made: Option<String>,
     is_oneself: bool,
-    /// Letting them sign in again makes an owner.
+    /// True if the user is a disabled owner: enabling the account makes an owner.
     is_disabled_owner: bool,
     has_second_factor: bool,
     asks_password: bool,
 }
 
-/// What is wrong with what was sent.
+/// Errors in the submitted form.
 #[derive(PartialEq, Eq, Default)]
 struct UserFormErrors {
     name: Option<String>,
-    /// With the password that making an owner asks for.
+    /// Error in the password that is required to make a user an owner.
     password: Option<&'static str>,
-    /// With the password that the buttons ask for.
+    /// Error in the password that the buttons require.
     button: Option<&'static str>,
-    /// With what they may do, or with a button.
+    /// Error in the rights, or of a button.
     grant: Option<String>,
     delete: Option<&'static str>,
 }
 
-/// A user.
+/// Renders the page of a user.
 pub(super) fn show_user(visit: &PageRequest, uuid: Uuid) -> Result<PageResponse, PageError> {
     let user = find_user(visit, uuid)?;
     Ok(render_user_page(visit, &user, user.name.as_str(), &user.grant, UserFormErrors::default()).into())
@@ -264,11 +264,12 @@ fn is_own_account(visit: &PageRequest, user: &User) -> bool {
     visit.viewer.signed_in.as_ref().is_some_and(|person| person.user.id == user.id)
 }
 
-/// What a page says to those who asked for something grave and did not type their own password.
+/// Error for a critical action without the viewer's own password.
 const OWN_PASSWORD_REQUIRED: &str = "type your own password";
 
-/// Why something is not done, or `None`: each of these would turn a session that was left open into an account for good, so they ask for the
-/// viewer's own password, and the account page has what concerns the viewer.
+/// Returns the errors of an action that is refused. Critical actions require the viewer's own
+/// password, because an unattended session could otherwise create permanent access. Actions on the
+/// viewer's own account are on the account page.
 async fn check_confirmation(visit: &PageRequest, user: &User, typed: &FormData) -> Result<Option<UserFormErrors>, PageError> {
     let does = typed.get("do");
     let is_button = matches!(does, "link" | "reset-totp");
@@ -290,7 +291,7 @@ async fn check_confirmation(visit: &PageRequest, user: &User, typed: &FormData) 
     }))
 }
 
-/// What one of the buttons does.
+/// Executes the action of a button.
 pub(super) async fn post_user(visit: &PageRequest, uuid: Uuid, typed: &FormData) -> Result<PageResponse, PageError> {
     let user = find_user(visit, uuid)?;
     let by = visit.viewer.signed_in.as_ref().and_then(|person| person.session.as_ref()).map(|session| session.id);
@@ -351,7 +352,7 @@ pub(super) async fn post_user(visit: &PageRequest, uuid: Uuid, typed: &FormData)
     Ok(PageResponse::Redirect(at, FlashMessage::from_code("saved")))
 }
 
-/// The page once more, with what was typed if that was about name and grant.
+/// Renders the page again, with the submitted values if they were name and rights.
 fn show_user_errors(visit: &PageRequest, user: &User, typed: &FormData, wrong: UserFormErrors) -> PageResponse {
     let typed = Some(typed).filter(|typed| typed.get("do") == "save");
     let (name, grant) = match typed {

@@ -1,4 +1,4 @@
-//! Who looks at a page, and what they may do.
+//! Viewer of a page, and the rights of the viewer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use crate::domain::user::{Grant, Membership, Theme, User, UserPreferences};
 use crate::engine::Handle;
 use crate::wire::client_address::is_trusted;
 
-/// Whoever looks at a page.
+/// Viewer of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct Viewer {
-    /// The zone of the times that they see.
+    /// Time zone for displayed times.
     pub(crate) zone: Timezone,
-    /// How pages look.
+    /// Theme of the pages.
     pub(crate) theme: Theme,
-    /// Whether single keys do something.
+    /// True if keyboard shortcuts are enabled.
     pub(crate) shortcuts: bool,
-    /// How lists of checks are shown where an address does not say it.
+    /// List preferences that apply if a URL does not override them.
     pub(crate) list_preferences: ListPreferences,
-    /// Who they are, if anybody had to say.
+    /// Signed-in user. `None` for an anonymous viewer, and if the server runs without sign-in.
     pub(crate) signed_in: Option<SignedInUser>,
     grant: Option<Grant>,
 }
 
-/// Somebody who is known by name.
+/// A signed-in user.
 #[derive(Clone, Debug)]
 pub(crate) struct SignedInUser {
-    /// The user.
+    /// Signed-in user.
     pub(crate) user: Arc<User>,
-    /// The session that they have signed in to.
+    /// Session of the user. `None` if a proxy authenticates the user.
     pub(crate) session: Option<Arc<Session>>,
 }
 
@@ -49,12 +49,13 @@ impl Viewer {
         Self { zone, theme: taste.theme, shortcuts: taste.shortcuts, list_preferences: taste.list, signed_in: person, grant }
     }
 
-    /// Whether they have not signed in.
+    /// True if the viewer is not signed in.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.grant.is_none()
     }
 
-    /// Whether they may do what something of this project needs; `None`: what belongs to no project.
+    /// True if the viewer has this right for a project. `None` stands for resources outside
+    /// projects.
     pub(crate) fn is_allowed(&self, need: Need, project: Option<ProjectId>) -> bool {
         let Some(grant) = &self.grant else { return need == Need::Nothing };
         let within = |least| project.map_or(grant.is_owner(), |project| grant.membership_in(project) >= Some(least));
@@ -68,7 +69,8 @@ impl Viewer {
 }
 
 impl Viewer {
-    /// Whether they may still see a project. Sessions end, people are let out of projects, and projects go.
+    /// True if the viewer may still see a project. Sessions end, memberships are revoked, and
+    /// projects are deleted.
     pub(crate) fn can_still_read(&self, handle: &Handle, project: ProjectId) -> bool {
         let now = handle.now();
         handle.with_state(|state| {
@@ -85,10 +87,11 @@ impl Viewer {
     }
 }
 
-/// Finds out who asks.
+/// Identifies the viewer of a request.
 ///
 /// # Errors
-/// When the server has no sign-in, and they are not on its machine; or when a proxy names somebody who may not come in.
+/// If the server runs without sign-in, and the client is on another machine or the host is unknown.
+/// Also if [`proxy_auth::authenticate`] fails.
 pub(super) async fn identify_viewer(
     site: &DashboardState,
     came: &RequestOrigin,
@@ -97,7 +100,7 @@ pub(super) async fn identify_viewer(
 ) -> Result<Viewer, PageError> {
     match site.config.auth {
         AuthMode::Password => {
-            // Whom the proxy names is who asks, whatever cookie there is.
+            // A user that the proxy names takes precedence over a cookie.
             let named = proxy_auth::authenticate(site, came, headers, peer).await?;
             let person = named.or_else(|| user_by_cookie(site, came, headers));
             let (taste, grant) = person.as_ref().map(|person| (person.user.preferences.clone(), person.user.grant.clone())).unzip();
@@ -124,7 +127,7 @@ fn user_by_cookie(site: &DashboardState, came: &RequestOrigin, headers: &HeaderM
         found.next().map(|(session, user)| SignedInUser { user: Arc::clone(user), session: Some(Arc::clone(session)) })
     });
     if let Some(session) = person.as_ref().and_then(|person| person.session.as_ref()).filter(|session| session.needs_use_recorded(now)) {
-        // Nobody waits for it. If it is not written, the next request asks for it again.
+        // The result is not awaited. If the write fails, the next request submits it again.
         drop(site.handle.submit(sign_in::touch_session_command(site.session_idle_secs(), session, came.client.addr, None)));
     }
     person

@@ -7,7 +7,7 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum WheelOperation {
-    /// At the end of the slot of a level, so that ticks are shared.
+    /// Inserts at the end of a slot of a level, so that ticks are shared.
     Insert {
         ahead: i64,
         level: u32,
@@ -19,7 +19,7 @@ enum WheelOperation {
     },
 }
 
-/// A distance in ticks of some magnitude up to 2^62, both ways.
+/// A distance in ticks of some magnitude up to 2^62, in both directions.
 fn distance() -> impl Strategy<Value = i64> {
     (0..62_u32, any::<i64>(), 0..8_u8).prop_map(|(bits, noise, back)| {
         let size = noise.rem_euclid(1 << bits);
@@ -38,12 +38,12 @@ fn step() -> impl Strategy<Value = WheelOperation> {
     ]
 }
 
-/// The wheel next to an ordered map that says what comes out when, keyed by tick and order of insertion.
+/// The wheel and an ordered map with the expected results, keyed by tick and order of insertion.
 struct WheelWithModel {
     wheel: TimingWheel,
     model: BTreeMap<(u64, u64), u64>,
     inserted: u64,
-    /// The greatest tick that `advance` was given.
+    /// Greatest tick passed to `advance`.
     seen: u64,
 }
 
@@ -102,7 +102,7 @@ proptest! {
             }
         }
         for budget in [5, 100] {
-            // Eleven moves for each entry are enough for everything that is due, and then for everything.
+            // Eleven moves for each entry are enough for all due entries, and then for all others.
             for _ in 0..=11 * pair.model.len() {
                 if !pair.advance(now, budget) {
                     break;
@@ -157,7 +157,7 @@ fn a_clock_that_steps_back_holds_nothing_back_and_brings_nothing_forward() {
 }
 
 impl TimingWheel {
-    /// Bytes of the chunks and of the lists of them.
+    /// Bytes of the chunks and of the lists of chunks.
     fn footprint(&self) -> usize {
         let chunks =
             |list: &mut dyn Iterator<Item = &Vec<WheelEntry>>| list.map(|chunk| chunk.capacity() * size_of::<WheelEntry>()).sum::<usize>();
@@ -205,7 +205,7 @@ fn nothing_overtakes_an_older_entry_of_the_same_tick_while_its_slot_is_dealt_out
 #[test]
 fn entries_that_only_move_down_do_not_hold_up_those_that_are_due() {
     let mut wheel = TimingWheel::new(0);
-    // They lie three levels up, all in one slot.
+    // The entries are three levels up, all in one slot.
     (0..60_000).for_each(|id| wheel.insert(64 * 64 * 64 + 5, id));
     let mut due = Vec::new();
     assert!(wheel.advance(64 * 64 * 64 + 5, 128, &mut due));

@@ -1,4 +1,5 @@
-//! The signed part of badge URLs: it names a project and a tag, and cannot be made for another tag without the secret.
+//! Signed part of badge URLs. It names a project and a tag; a signature for another tag needs the
+//! secret.
 
 use std::borrow::Cow;
 
@@ -13,7 +14,7 @@ use crate::domain::legacy_keys::LegacyBadgeKey;
 use crate::domain::project::BadgeSecret;
 use crate::wire::route::{BadgeFormat, BadgePath, BadgeStates, Route, SIGNATURE_LENGTH};
 
-/// The URLs of the badge of a tag, or of a whole project, with their names.
+/// Badge URLs of a tag, or of a whole project, with their names.
 pub(crate) fn badge_urls(base_url: &str, secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> [(&'static str, String); 6] {
     let signature: Box<str> = signature(secret, badge_key, tag).into();
     let link = |states, format| {
@@ -32,7 +33,8 @@ pub(crate) fn badge_urls(base_url: &str, secret: &BadgeSecret, badge_key: &str, 
     ]
 }
 
-/// What a URL is the badge of if its signature fits: ours, or that of the server where the project was before. `Some(None)`: all checks.
+/// Returns the tag of a badge URL if its signature is valid: signed by this server, or by the
+/// server that the project was imported from. `Some(None)`: all checks.
 pub(crate) fn verified_tag<'a>(
     secret: &BadgeSecret,
     old: Option<&LegacyBadgeKey>,
@@ -44,14 +46,14 @@ pub(crate) fn verified_tag<'a>(
     if is(signature(secret, badge_key, tag)) {
         return Some(tag.map(Cow::Borrowed));
     }
-    // Healthchecks lists URLs whose tags are escaped twice, and takes both back.
+    // Healthchecks lists URLs whose tags are escaped twice, and accepts them.
     let tag = tag.map(|tag| percent_decode_str(tag).decode_utf8()).transpose().ok()?;
     old.is_some_and(|old| is(encode_signature(&old.sign_tag(tag.as_deref())))).then_some(tag)
 }
 
-/// The first 8 characters of an HMAC-SHA-256 (RFC 2104) in URL-safe base64.
+/// First 8 characters of an HMAC-SHA-256 (RFC 2104) in URL-safe base64.
 fn signature(secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> String {
-    // No badge key has a slash in it, so no two badges give the same text.
+    // A badge key contains no slash, so no two badges sign the same text.
     let mac = match tag {
         Some(tag) => hmac_of(secret, &[badge_key.as_bytes(), b"/", tag.as_bytes()]),
         None => hmac_of(secret, &[badge_key.as_bytes()]),
@@ -59,16 +61,16 @@ fn signature(secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> String
     encode_signature(&mac.finalize().into_bytes())
 }
 
-/// What stands in a URL of such a signature.
+/// Encodes the first [`SIGNATURE_LENGTH`] characters of a MAC, as they appear in URLs.
 fn encode_signature(mac: &[u8]) -> String {
     let mut signature = BASE64_URL_SAFE_NO_PAD.encode(mac);
     signature.truncate(SIGNATURE_LENGTH);
     signature
 }
 
-/// The HMAC-SHA-256 of a text given in parts.
+/// HMAC-SHA-256 of a text given in parts.
 pub(super) fn hmac_of(secret: &BadgeSecret, parts: &[&[u8]]) -> Hmac<Sha256> {
-    // A key shorter than a block is filled up with zeros (RFC 2104, section 2).
+    // A key shorter than a block is padded with zeros (RFC 2104, section 2).
     let mut block = [0; 64];
     block.iter_mut().zip(&secret.0).for_each(|(byte, secret)| *byte = *secret);
     let mut mac = Hmac::<Sha256>::new(&block.into());
@@ -84,7 +86,7 @@ mod tests {
 
     const SECRET: BadgeSecret = BadgeSecret([7; 32]);
 
-    /// The tag, states and format of a URL whose signature fits.
+    /// Tag, states and format of a URL whose signature is valid.
     fn parse(secret: &BadgeSecret, url: &str) -> Option<(Option<Box<str>>, BadgeStates, BadgeFormat)> {
         match Route::parse(url.strip_prefix("http://h")?)? {
             Route::Badge(BadgePath::Tag { badge_key, signature, states, tag, format }) => {
@@ -144,7 +146,7 @@ mod tests {
     fn a_signature_of_the_server_before_is_known_beside_ours() {
         let old = |badge_key: &str, secret: &str| LegacyBadgeKey::for_project(badge_key, &LegacySecret::parse(secret).unwrap());
         let own = old("bk-1", "s3cret");
-        // As django.utils.crypto and hc.lib.badges made them.
+        // As django.utils.crypto and hc.lib.badges create them.
         let signed = [(Some("x"), "Wv_yDCgl"), (None, "KWG_fXEJ"), (Some("ž"), "F4ihuk6A")];
         let of = |old: Option<&LegacyBadgeKey>, tag: Option<&str>, claimed: &str| {
             verified_tag(&SECRET, old, "bk-1", tag, claimed).map(|tag| tag.map(Cow::into_owned))
@@ -160,7 +162,7 @@ mod tests {
             }
             assert_eq!(of(Some(&own), tag, &signature(&SECRET, "bk-1", tag)), own_tag, "ours goes on being known");
         }
-        // Its URLs have tags escaped twice; once is taken back before.
+        // Healthchecks escapes tags twice; the router has already decoded them once.
         for (escaped, tag, claimed) in [("a%2Fb", "a/b", "4V7tenab"), ("50%252F", "50%2F", "jICEePbu"), ("%C5%BE", "ž", "F4ihuk6A")] {
             assert_eq!(of(Some(&own), Some(escaped), claimed), Some(Some(tag.to_owned())));
             assert_eq!(of(None, Some(escaped), claimed), None);

@@ -1,5 +1,6 @@
-//! The mark of a browser in which a user has signed in before. Wrong passwords that others try do not keep it out. Nobody can make the mark of
-//! a user without the secret of the server. A mark ends when the user changes the password or the second factor, or ends all sessions.
+//! Mark of a browser in which a user has signed in before. A browser with a mark is not locked out
+//! by wrong passwords that others try. A mark cannot be forged without the secret of the server. It
+//! becomes invalid when the user changes the password or the second factor, or ends all sessions.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -12,27 +13,27 @@ use crate::domain::project::BadgeSecret;
 use crate::domain::timestamp::Timestamp;
 use crate::wire::badge_link::hmac_of;
 
-/// Characters of the part that tells marks of one user apart.
+/// Length of the random part that distinguishes marks of one user, in characters.
 pub(crate) const NONCE_LENGTH: usize = 16;
-/// Characters of a mark: the nonce and 32 bytes in base64.
+/// Length of a mark in characters: the nonce and 32 bytes in base64.
 pub(crate) const MARK_LENGTH: usize = NONCE_LENGTH + 43;
 
-/// Makes the mark of a user with these random characters.
+/// Creates the mark of a user with these random characters.
 ///
-/// `since`: that of [`User::browsers_since`](crate::domain::user::User::browsers_since).
+/// `since`: see [`User::browsers_since`](crate::domain::user::User::browsers_since).
 pub(crate) fn new_mark(secret: &BadgeSecret, user: Uuid, since: Timestamp, nonce: &str) -> String {
     format!("{nonce}{}", signature(secret, user, since, nonce))
 }
 
-/// True if this is a mark of the user.
+/// True if this is a valid mark of the user.
 pub(crate) fn is_mark_of(secret: &BadgeSecret, user: Uuid, since: Timestamp, mark: &str) -> bool {
     let parts = mark.split_at_checked(NONCE_LENGTH);
     parts.is_some_and(|(nonce, claimed)| signature(secret, user, since, nonce).as_bytes().ct_eq(claimed.as_bytes()).into())
 }
 
-/// An HMAC-SHA-256 (RFC 2104) in URL-safe base64.
+/// HMAC-SHA-256 (RFC 2104) in URL-safe base64.
 fn signature(secret: &BadgeSecret, user: Uuid, since: Timestamp, nonce: &str) -> String {
-    // The text of no badge and of no link that unsubscribes.
+    // Badges and unsubscribe links never sign this text.
     let mut text = "browser\n".to_owned();
     write_uuid(user, &mut text);
     let since = since.micros().to_string();

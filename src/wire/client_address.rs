@@ -1,4 +1,4 @@
-//! Who sent a request: what the connection says, or what a trusted proxy says about it.
+//! Address of the client: from the connection, or from the headers of a trusted proxy.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -10,15 +10,15 @@ use crate::domain::ping::PingScheme;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The other end of a connection.
+/// Remote end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// Whether the connection is encrypted.
+    /// `Https` if the connection is encrypted.
     pub(crate) scheme: PingScheme,
 }
 
-/// Where a request came from, as the log of pings shows it.
+/// Origin of a request, as the log of pings shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Client {
     pub(crate) addr: IpAddr,
@@ -26,11 +26,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Reads the address and the scheme from the headers if the peer is a trusted proxy, else from the connection, which also says what the
-    /// proxy leaves out.
+    /// Reads the address and the scheme from the headers if the peer is a trusted proxy. Otherwise,
+    /// and for what the proxy omits, uses the connection.
     ///
-    /// The address is the last of the list that no trusted proxy owns, since the client may have made up what stands before it. If
-    /// trusted proxies own all of them, it is the first. See [protocol](crate::docs::protocol).
+    /// The address is the last one in the list that belongs to no trusted proxy, since the client
+    /// can forge all entries before it. If all belong to trusted proxies, it is the first. See
+    /// [protocol](crate::docs::protocol).
     pub(crate) fn from_headers(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> Self {
         let (peer, spoken) = (peer.address.ip().to_canonical(), peer.scheme);
         let trusts = |addr| is_trusted(addr, trusted);
@@ -39,44 +40,45 @@ impl Client {
         }
         let hops = if headers.contains_key(FORWARDED_FOR) { forwarded_for(headers) } else { forwarded(headers) };
         let hop = hops.iter().rev().find(|hop| !hop.addr.is_some_and(trusts)).or(hops.first()).copied().unwrap_or_default();
-        // What stands last was written by the peer.
+        // The peer wrote the last entry.
         let proto = header_lines(headers, &FORWARDED_PROTO).last().and_then(|line| line.rsplit(',').next());
         let scheme = proto.map_or(hop.scheme, |proto| parse_scheme(proto.trim()));
         Self { addr: hop.addr.unwrap_or(peer), scheme: scheme.unwrap_or(spoken) }
     }
 }
 
-/// Whether a trusted proxy has this address.
+/// True if the address belongs to a trusted proxy.
 pub(crate) fn is_trusted(addr: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|net| net.contains(&addr.to_canonical()))
 }
 
-/// What a proxy says of whom it had a request from; `None` where it says nothing that can be read.
+/// One hop of a forwarding header. A field is `None` if it is absent or unreadable.
 #[derive(Clone, Copy, Default)]
 struct ProxyHop {
     addr: Option<IpAddr>,
     scheme: Option<PingScheme>,
 }
 
-/// The lines of a header. Together they are one list (RFC 9110, section 5.3). A line with bytes that stand in no address is empty.
+/// Values of all lines of a header. Together they form one list (RFC 9110, section 5.3). A line
+/// with bytes that no address contains is empty.
 fn header_lines<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> + use<'h> {
     headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }
 
-/// The entries of `X-Forwarded-For`.
+/// Entries of `X-Forwarded-For`.
 fn forwarded_for(headers: &HeaderMap) -> Vec<ProxyHop> {
     let entries = header_lines(headers, &FORWARDED_FOR).flat_map(|line| line.split(','));
     entries.map(|entry| ProxyHop { addr: parse_address(entry.trim()), scheme: None }).collect()
 }
 
-/// The elements of `Forwarded` (RFC 7239, section 4).
+/// Elements of `Forwarded` (RFC 7239, section 4).
 fn forwarded(headers: &HeaderMap) -> Vec<ProxyHop> {
     let elements = header_lines(headers, &FORWARDED).flat_map(|line| split_unquoted(line, ','));
     elements.map(|element| forwarded_element(element).unwrap_or_default()).collect()
 }
 
-/// Reads one element. Any mistake spoils all of it: a client that sends half a quoted string could otherwise hide in it what a proxy
-/// adds.
+/// Parses one element. Any syntax error invalidates all of it: otherwise a client that sends an
+/// unterminated quoted string could hide in it what a proxy adds.
 fn forwarded_element(element: &str) -> Option<ProxyHop> {
     let mut hop = ProxyHop::default();
     for pair in split_unquoted(element, ';').map(str::trim).filter(|pair| !pair.is_empty()) {
@@ -91,7 +93,7 @@ fn forwarded_element(element: &str) -> Option<ProxyHop> {
     Some(hop)
 }
 
-/// The parts of a text between separators that stand outside quoted strings.
+/// Splits a text at separators outside quoted strings.
 fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let (mut quoted, mut escaped) = (false, false);
     text.split(move |c| {
@@ -104,7 +106,7 @@ fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A token as it is, or what a quoted string says (RFC 9110, section 5.6.4).
+/// Value of a token or of a quoted string (RFC 9110, section 5.6.4).
 fn unquote(value: &str) -> Option<String> {
     let Some(quoted) = value.strip_prefix('"') else { return (!value.contains('"')).then(|| value.to_owned()) };
     let (mut said, mut rest) = (String::new(), quoted.chars());
@@ -117,7 +119,7 @@ fn unquote(value: &str) -> Option<String> {
     }
 }
 
-/// The address of a node (RFC 7239, section 6): an IPv6 address stands in brackets, a port is dropped.
+/// Address of a node (RFC 7239, section 6). An IPv6 address is in brackets; a port is dropped.
 fn parse_node(node: &str) -> Option<IpAddr> {
     match node.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?.0.parse().map(|addr: Ipv6Addr| addr.into()).ok(),
@@ -125,7 +127,7 @@ fn parse_node(node: &str) -> Option<IpAddr> {
     }
 }
 
-/// An address, or an IPv4 address with a port.
+/// Parses an address, or an IPv4 address with a port.
 fn parse_address(text: &str) -> Option<IpAddr> {
     let with_port = || text.parse::<SocketAddr>().ok().filter(SocketAddr::is_ipv4).map(|socket| socket.ip());
     text.parse().ok().or_else(with_port)
@@ -144,7 +146,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a request with these header lines is taken for; 10.0.0.0/8 and 2001:db8:ffff::/48 are trusted.
+    /// Client that a request with these header lines has; 10.0.0.0/8 and 2001:db8:ffff::/48 are
+    /// trusted.
     fn client(peer: &str, lines: &[(&'static str, &str)]) -> (String, PingScheme) {
         let trusted = ["10.0.0.0/8", "2001:db8:ffff::/48"].map(|net| net.parse().unwrap());
         let mut headers = HeaderMap::new();
@@ -170,7 +173,7 @@ mod tests {
             (&[" 192.0.2.7:1234 , 10.0.0.1:80"], "192.0.2.7"),
             (&["2001:DB8:0:0::1"], "2001:db8::1"),
             (&["::ffff:192.0.2.33"], "::ffff:192.0.2.33"),
-            // No address: nothing is known but the peer.
+            // No address: only the peer is known.
             (&[""], PROXY),
             (&["192.0.2.7,"], PROXY),
             (&["192.0.2.7, unknown, 10.0.0.1"], PROXY),
@@ -204,7 +207,7 @@ mod tests {
             (&["for=\"192.0.2.7"], PROXY, Http),
             (&["for"], PROXY, Http),
             (&["for=\"[2001:db8::1\""], PROXY, Http),
-            // What a client leaves open does not swallow what the proxy adds.
+            // A quote that the client leaves open does not swallow what the proxy adds.
             (&["for=6.6.6.6;x=\", for=\"[2001:db8::7]\""], PROXY, Http),
             (&["for=6.6.6.6;x=;\", for=\"192.0.2.7:80\""], PROXY, Http),
             (&["for=6.6.6.6, for=\", for=192.0.2.7"], PROXY, Http),

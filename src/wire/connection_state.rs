@@ -1,4 +1,4 @@
-//! What a connection tells of itself while it is open, and how it is asked to make room for another.
+//! State of an open connection, and the request to close it in favor of another one.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
@@ -6,61 +6,62 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// A connection that was asked to end ends when nothing has come for so long: a request that is on its way has arrived by then.
+/// A connection that is asked to close does so if no data arrives for this time: by then a request
+/// in flight has arrived.
 pub(crate) const CLOSE_DELAY: Duration = Duration::from_millis(100);
 
-/// It waits for a request.
+/// The connection waits for a request.
 const IDLE: u8 = 0;
-/// A request is being answered, or the connection has no place yet.
+/// A request is being answered, or the connection has no slot yet.
 const BUSY: u8 = 1;
 /// A request waits for the rest of its body.
 const AWAITING_BODY: u8 = 2;
 
-/// What is known of a connection.
+/// Shared state of a connection.
 #[derive(Default)]
 pub(crate) struct ConnectionState {
-    /// One of the three above.
+    /// [`IDLE`], [`BUSY`] or [`AWAITING_BODY`].
     phase: AtomicU8,
-    /// The client does not take what is written.
+    /// The client does not read the response.
     is_write_blocked: AtomicBool,
-    /// Something has moved since the search for a connection that can end came by.
+    /// Data has moved since the last search for a connection to close.
     is_recently_used: AtomicBool,
-    /// It has been asked to end.
+    /// The connection has been asked to close.
     is_closing: AtomicBool,
-    /// It is to end even if some bytes move.
+    /// Close even if some bytes have moved.
     is_close_forced: AtomicBool,
     close_signal: Notify,
 }
 
-/// What a connection waits for. In the meantime it can end for another.
+/// Event that a connection waits for. While it waits, it can be closed in favor of another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ClientWait {
     /// A request, or the rest of a header.
     Request,
     /// The rest of a body.
     Body,
-    /// The client takes an answer.
+    /// The client reads a response.
     ResponseRead,
 }
 
 impl ConnectionState {
-    /// A request has come.
+    /// Records that a request has arrived.
     pub(crate) fn begin_request(&self) {
         self.phase.store(BUSY, Relaxed);
         self.is_recently_used.store(true, Relaxed);
     }
 
-    /// It is answered.
+    /// Records that the request is answered.
     pub(crate) fn end_request(&self) {
         self.phase.store(IDLE, Relaxed);
     }
 
-    /// Whether no request is being answered.
+    /// True if no request is being answered.
     pub(crate) fn is_idle(&self) -> bool {
         self.phase.load(Relaxed) == IDLE
     }
 
-    /// Whether the request waits for more of its body.
+    /// Records if the request waits for more of its body.
     pub(crate) fn set_awaiting_body(&self, awaits: bool) {
         self.phase.store(if awaits { AWAITING_BODY } else { BUSY }, Relaxed);
         if !awaits {
@@ -68,18 +69,18 @@ impl ConnectionState {
         }
     }
 
-    /// The client takes nothing.
+    /// Records that the client does not read.
     pub(crate) fn set_write_blocked(&self) {
         self.is_write_blocked.store(true, Relaxed);
     }
 
-    /// The client has taken something: all that there was, or a part.
+    /// Records that the client has read: everything (`all`), or a part.
     pub(crate) fn record_write(&self, all: bool) {
         self.is_recently_used.store(true, Relaxed);
         self.is_write_blocked.store(!all, Relaxed);
     }
 
-    /// What it waits for, unless for this server.
+    /// Event that the connection waits for. `None` if it waits for this server.
     fn client_wait(&self) -> Option<ClientWait> {
         match self.phase.load(Relaxed) {
             _ if self.is_write_blocked.load(Relaxed) => Some(ClientWait::ResponseRead),
@@ -89,7 +90,7 @@ impl ConnectionState {
         }
     }
 
-    /// Waits until the connection is to make room for another and still waits for its client.
+    /// Waits until the connection is asked to close and still waits for its client.
     pub(crate) async fn close_requested(&self) -> ClientWait {
         loop {
             self.close_signal.notified().await;
@@ -97,14 +98,14 @@ impl ConnectionState {
             let (is_still, insisted) = (!self.is_recently_used.load(Relaxed), self.is_close_forced.load(Relaxed));
             match self.client_wait() {
                 Some(waits) if is_still || (insisted && waits != ClientWait::Request) => return waits,
-                // A request has come in between. Another time, perhaps.
+                // A request has arrived in between: the connection stays open.
                 _ => self.is_closing.store(false, Relaxed),
             }
         }
     }
 
-    /// Asks the connection to end. False if it does not wait for its client or was asked already, and, unless `even_if_used`, if something
-    /// has moved since it was looked at last.
+    /// Asks the connection to close. False if it does not wait for its client or was asked already.
+    /// Also false if data has moved since the last look, unless `even_if_used`.
     pub(crate) fn request_close(&self, even_if_used: bool) -> bool {
         if self.client_wait().is_none() || self.is_closing.load(Relaxed) || (self.is_recently_used.swap(false, Relaxed) && !even_if_used) {
             return false;
@@ -115,7 +116,7 @@ impl ConnectionState {
         true
     }
 
-    /// It does not end although it may have been asked: what it waited for has come.
+    /// Cancels a close request: the data that the connection waited for has arrived.
     pub(crate) fn cancel_close(&self) {
         self.is_recently_used.store(true, Relaxed);
         self.is_closing.store(false, Relaxed);

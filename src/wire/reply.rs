@@ -1,4 +1,4 @@
-//! Every answer: what went well, and the status and the words of every fault. Each stands here once.
+//! HTTP replies: successes, and the status and message of every error.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use hyper::{Response, StatusCode};
 use super::response_body::ResponseBody;
 use crate::engine::command::{CommandError, Unavailable};
 
-/// An answer on its way out.
+/// HTTP response of this server.
 pub(crate) type HttpReply = Response<ResponseBody>;
 
-/// What a connection over the limit is told before it is closed.
+/// Response on a connection over the limit, before it is closed.
 pub(crate) const OVERLOADED_RESPONSE: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -59,7 +59,7 @@ pub(crate) fn content(content_type: &'static str, body: impl Into<ResponseBody>)
     new_reply(StatusCode::OK, HeaderValue::from_static(content_type), body)
 }
 
-/// 200 with a page that stands alone: it loads nothing, and is shown in no other one.
+/// 200 with a standalone page: it loads nothing and cannot be framed.
 pub(crate) fn standalone_page(html: String) -> HttpReply {
     let mut reply = page(html);
     for (name, value) in [
@@ -87,7 +87,7 @@ pub(crate) fn moved_permanently(location: &str) -> HttpReply {
     reply
 }
 
-/// 303 to a relative location: what was asked for is done, and the page there shows it.
+/// 303 to a relative location: the request succeeded, and the page there shows the result.
 pub(crate) fn see_other(location: &str) -> HttpReply {
     let mut reply = Response::new(ResponseBody::from(""));
     *reply.status_mut() = StatusCode::SEE_OTHER;
@@ -95,7 +95,7 @@ pub(crate) fn see_other(location: &str) -> HttpReply {
     reply
 }
 
-/// 304 for a client that has the current answer already.
+/// 304 for a client whose cached response is current.
 pub(crate) fn not_modified(tag: &str) -> HttpReply {
     let mut reply = Response::new(ResponseBody::from(""));
     *reply.status_mut() = StatusCode::NOT_MODIFIED;
@@ -103,38 +103,39 @@ pub(crate) fn not_modified(tag: &str) -> HttpReply {
     reply
 }
 
-/// Sets a header, unless the value cannot stand in one.
+/// Sets a header, unless the value is invalid in one.
 pub(crate) fn set_header(reply: &mut HttpReply, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         reply.headers_mut().insert(name, value);
     }
 }
 
-/// Adds a line of a header that may stand there several times, unless the value cannot stand in one.
+/// Adds a line of a header that may occur several times, unless the value is invalid in one.
 pub(crate) fn add_header(reply: &mut HttpReply, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         reply.headers_mut().append(name, value);
     }
 }
 
-/// Has browsers take the content for what it is said to be (Fetch Standard, X-Content-Type-Options).
+/// Forbids browsers from guessing the content type (Fetch Standard, X-Content-Type-Options).
 pub(crate) fn with_nosniff(mut reply: HttpReply) -> HttpReply {
     reply.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
 }
 
-/// Whether the connection ends with this answer while the client may still be sending a body.
+/// True if the connection closes after this response, while the client may still be sending a body.
 pub(crate) fn closes_connection(reply: &HttpReply) -> bool {
     reply.headers().contains_key(CONNECTION)
 }
 
-/// Forbids every cache to keep the answer.
+/// Forbids caches from storing the response.
 pub(crate) fn with_no_store(mut reply: HttpReply) -> HttpReply {
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache, max-age=0"));
     reply
 }
 
-/// Lets scripts of every web page send such requests, with an API key, and read the answer (Fetch Standard, CORS protocol).
+/// Lets scripts of every web page send such requests, with an API key, and read the response (Fetch
+/// Standard, CORS protocol).
 pub(crate) fn with_any_origin(mut reply: HttpReply, methods: &'static str) -> HttpReply {
     for (name, value) in [
         (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
@@ -147,52 +148,52 @@ pub(crate) fn with_any_origin(mut reply: HttpReply, methods: &'static str) -> Ht
     reply
 }
 
-/// Why a request is not carried out.
+/// Error of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum HttpError {
-    /// There is no such thing.
+    /// The resource does not exist.
     NotFound,
-    /// The path does not take the method. It takes these.
+    /// The path does not accept the method. Contains the accepted methods.
     MethodNotAllowed(&'static str),
-    /// Something in the request is wrong.
+    /// The request is invalid.
     BadRequest(Cow<'static, str>),
-    /// No API key, or none of the right length.
+    /// No API key, or one of the wrong length.
     MissingKey,
-    /// An API key that opens nothing here.
+    /// The API key gives no access to this resource.
     WrongKey,
-    /// The session of whoever asks for a page is over.
+    /// No session, or it has expired.
     NotSignedIn,
     /// The check belongs to another project.
     Forbidden,
-    /// The project has as many checks as it may.
+    /// The project has reached its limit of checks.
     CheckLimit,
-    /// The project has as many channels as the API makes.
+    /// The project has reached the limit of channels that the API creates.
     ChannelLimit,
-    /// 403: the project has as many keys as it may.
+    /// 403: the project has reached its limit of keys.
     KeyLimit,
-    /// 403: the project has as many maintenance windows as it may.
+    /// 403: the project has reached its limit of maintenance windows.
     WindowLimit,
     /// Resume of a check that is not paused.
     NotPaused,
-    /// Several checks have that slug.
+    /// Several checks have the slug.
     AmbiguousSlug,
-    /// The body did not come in time.
+    /// The body did not arrive in time.
     BodyTimeout,
-    /// What is to be changed has changed since it was read.
+    /// The object has changed since the client read it.
     Outdated,
-    /// Fields of a form are wrong. The page says which.
+    /// Fields of a form are invalid. The page says which.
     InvalidForm,
-    /// Too many long bodies are coming in at the same time.
+    /// Too many long bodies are arriving at the same time.
     BodyBudgetExhausted,
-    /// The body is longer than so many bytes.
+    /// The body is longer than this number of bytes.
     BodyTooLarge(usize),
     /// The URL is too long.
     UriTooLong,
-    /// The body is coded in a way that is not known here.
+    /// The transfer coding of the body is not chunked.
     UnsupportedCoding,
-    /// The API key is used too often. It is good again after so many seconds.
+    /// The API key is used too often. It works again after this number of seconds.
     TooManyRequests(i64),
-    /// As many pages as may be are kept up to date.
+    /// The limit of live pages is reached.
     TooManyStreams,
     /// The queue is full, the database fails at the moment, or the service is stopping.
     Unavailable,
@@ -220,7 +221,7 @@ impl HttpError {
         }
     }
 
-    /// What is wrong, in words without a full stop.
+    /// Error message, without a full stop.
     pub(crate) fn message(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::NotFound => "not found",
@@ -250,23 +251,23 @@ impl HttpError {
         })
     }
 
-    /// As a text, for ping URLs and everything outside the API.
+    /// Plain-text response, for ping URLs and everything outside the API.
     pub(crate) fn to_text(&self) -> HttpReply {
         self.with_error_headers(new_reply(self.status(), TEXT, self.message().into_owned()))
     }
 
-    /// As a page.
+    /// Response with a page.
     pub(crate) fn to_page(&self, html: impl Into<ResponseBody>) -> HttpReply {
         self.with_error_headers(new_reply(self.status(), HTML, html))
     }
 
-    /// As a JSON object with a member `error`.
+    /// Response with a JSON object with a member `error`.
     pub(crate) fn to_json(&self) -> HttpReply {
         let body = serde_json::json!({ "error": self.message() }).to_string();
         self.with_error_headers(new_reply(self.status(), JSON, body))
     }
 
-    /// Adds the headers that belong to some faults.
+    /// Adds the headers that some errors need.
     fn with_error_headers(&self, mut reply: HttpReply) -> HttpReply {
         match self {
             Self::MethodNotAllowed(allowed) => set_header(&mut reply, ALLOW, allowed),
@@ -275,7 +276,7 @@ impl HttpError {
             Self::TooManyStreams => set_header(&mut reply, RETRY_AFTER, "60"),
             _ => {}
         }
-        // What is left of the body would be read as the next request.
+        // The rest of the body would be read as the next request.
         if matches!(self, Self::BodyTimeout | Self::BodyBudgetExhausted | Self::BodyTooLarge(_) | Self::UnsupportedCoding) {
             set_header(&mut reply, CONNECTION, "close");
         }
@@ -299,7 +300,8 @@ impl From<CommandError> for HttpError {
             CommandError::FieldTooLong(field) => Self::BadRequest(format!("json validation error: {field} is too long").into()),
             CommandError::InvalidParents(error) => Self::BadRequest(error.to_string().into()),
             CommandError::InvalidSettings(error) => Self::BadRequest(error.to_string().into()),
-            // No request of this door names a project, retries a delivery, declares or imports anything.
+            // No request of the API names a project, retries a delivery, declares or imports
+            // anything.
             CommandError::Import(_) => Self::BadRequest("it cannot be imported".into()),
             CommandError::ConfigConflicts(_) => Self::BadRequest("what is declared cannot be".into()),
             CommandError::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),

@@ -1,4 +1,4 @@
-//! What every request must be like, and its URL: how long it may be, where the service lies in it, and its query.
+//! Checks that apply to every request, its URL (maximum length, base path) and its query.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use hyper::{Request, Uri, Version};
 
 use super::reply::HttpError;
 
-/// Bytes of path and query; longer ones are answered 414.
+/// Maximum length of path and query in bytes; longer ones are answered 414.
 pub(crate) const MAX_URL_BYTES: usize = 8 << 10;
 
-/// Refuses what no address takes: a URL that is too long, a request without a host or with several (RFC 9112, section 3.2), and a body
-/// that is coded otherwise than in chunks (section 6.1).
+/// Rejects requests that no address accepts: a URL that is too long, no host or several (RFC 9112,
+/// section 3.2), and a body with a transfer coding other than chunked (section 6.1).
 pub(crate) fn validate<B>(request: &Request<B>) -> Result<(), HttpError> {
     let headers = request.headers();
     if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > MAX_URL_BYTES) {
@@ -31,15 +31,15 @@ pub(crate) fn validate<B>(request: &Request<B>) -> Result<(), HttpError> {
     }
 }
 
-/// Where the service is reached, without a slash at the end; it may have a path.
+/// Public URL of the service, without a trailing slash. It may have a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BaseUrl {
     text: Arc<str>,
-    /// The path within `text`: empty, or beginning with a slash and ending without one.
+    /// Path within `text`: empty, or with a leading and no trailing slash.
     path: Arc<str>,
 }
 
-/// Why a text is no base URL.
+/// The text is no base URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BaseUrlError;
 
@@ -67,12 +67,12 @@ impl FromStr for BaseUrl {
 }
 
 impl BaseUrl {
-    /// The URL, without a slash at the end.
+    /// URL without a trailing slash.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The host of the URL, without its port.
+    /// Host of the URL, without its port.
     pub fn host(&self) -> &str {
         let rest = self.text.split_once("://").map_or("", |(_, rest)| rest);
         let authority = rest.split('/').next().unwrap_or_default();
@@ -87,29 +87,31 @@ impl BaseUrl {
         is_loopback_host(&self.host().to_ascii_lowercase())
     }
 
-    /// The path of the URL: empty, or beginning with a slash and ending without one.
+    /// Path of the URL: empty, or with a leading and no trailing slash.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// A request's path as if the service lay at the root: proxies may pass the prefix on or strip it.
+    /// Strips the base path from the path of a request, if present: proxies may pass it on or strip
+    /// it.
     pub(crate) fn strip_base_path<'p>(&self, path: &'p str) -> &'p str {
         path.strip_prefix(&*self.path).filter(|rest| rest.starts_with('/')).unwrap_or(path)
     }
 }
 
-/// True if a host, in lower case, is this machine for every browser. An IPv6 address may be in brackets.
+/// True if a host, in lower case, is this machine for every browser. An IPv6 address may be in
+/// brackets.
 pub(crate) fn is_loopback_host(host: &str) -> bool {
     ["localhost", "127.0.0.1", "::1", "[::1]"].contains(&host)
 }
 
-/// The decoded parameters of a query, in order. A name or value that is not UTF-8 is `None`.
+/// Decoded parameters of a query, in order. A name or value that is not UTF-8 is `None`.
 pub(crate) fn query(uri: &Uri) -> impl Iterator<Item = (Option<String>, Option<String>)> + '_ {
     form_pairs(uri.query().unwrap_or_default())
 }
 
-/// The decoded pairs of a query or a form, in order (URL Standard, application/x-www-form-urlencoded). A name or value that is not UTF-8 is
-/// `None`.
+/// Decoded pairs of a query or a form, in order (URL Standard, application/x-www-form-urlencoded).
+/// A name or value that is not UTF-8 is `None`.
 pub(crate) fn form_pairs(text: &str) -> impl Iterator<Item = (Option<String>, Option<String>)> + '_ {
     let parts = text.split('&').filter(|part| !part.is_empty());
     parts.map(|part| {

@@ -1,4 +1,4 @@
-//! Request bodies, bounded in bytes and in time.
+//! Request bodies, limited in size and time.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -13,31 +13,34 @@ use super::connection_state::ConnectionState;
 use super::reply::HttpError;
 use crate::engine::apply::KEYWORD_SEARCH_BYTES;
 
-/// A body that has not arrived by then is answered 408.
+/// A body that has not arrived within this time is answered 408.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of a body that are read at all, kept or not. A longer body is answered 413.
+/// Maximum length of a body that is read, kept or not, in bytes. A longer body is answered 413.
 const MAX_READ_BYTES: usize = 10 << 20;
-/// Bytes of a body that each request may keep without the common budget. Most bodies are shorter. Keywords are searched in fewer.
+/// Bytes of a body that each request may keep outside the shared budget. Most bodies are shorter,
+/// and keywords are searched for in fewer bytes.
 const UNBUDGETED_BYTES: usize = 16 << 10;
 const _: () = assert!(UNBUDGETED_BYTES >= KEYWORD_SEARCH_BYTES);
-/// In this time a sender that has some of the budget sends [`MIN_BYTES_PER_INTERVAL`], or loses it.
+/// Within this time, a sender that uses the budget must send [`MIN_BYTES_PER_INTERVAL`], or loses
+/// its share.
 const RATE_INTERVAL: Duration = Duration::from_secs(10);
-/// 1 kB a second.
+/// 1 kB per second.
 const MIN_BYTES_PER_INTERVAL: usize = 10_000;
-/// Bytes of all bodies that are coming in which may be kept at the same time, beyond the share of each.
+/// Shared budget in bytes for all arriving bodies, beyond the unbudgeted part of each.
 const BODY_BUDGET_BYTES: usize = 64 << 20;
 
-/// The budget that long bodies have in common, so that many at once do not take all memory. It needs no key to send one.
+/// Shared budget of long bodies, so that many at once do not exhaust memory. Sending one needs no
+/// key.
 pub(crate) struct BodyBudget(Semaphore);
 
 impl BodyBudget {
-    /// A budget of which nothing is taken.
+    /// Creates an unused budget.
     pub(crate) fn new() -> Self {
         Self(Semaphore::new(BODY_BUDGET_BYTES))
     }
 }
 
-/// A body on its way. Its connection tells when it waits for more of it.
+/// Arriving body. It sets the state of its connection while it waits for more data.
 pub(crate) struct IncomingBody<'a> {
     inner: Incoming,
     connection: &'a ConnectionState,
@@ -64,13 +67,13 @@ impl Drop for IncomingBody<'_> {
     }
 }
 
-/// Reads a body of at most `max_read` bytes.
+/// Reads a body of at most `most` bytes.
 pub(crate) async fn read_whole(body: IncomingBody<'_>, most: usize, budget: &BodyBudget) -> Result<Bytes, HttpError> {
     read_body(body, BodyLimits { max_kept: most, max_read: most, must_be_whole: true }, budget).await
 }
 
-/// Reads a body and keeps its first `max_kept` bytes, or fewer where there is no room for long ones, but never fewer than 10,000 of them.
-/// What comes after them is read and dropped, up to 10 MiB in all.
+/// Reads a body and keeps its first `keep` bytes. If the budget for long bodies is exhausted, it
+/// keeps fewer, but never fewer than 10,000. The rest is read and dropped, up to 10 MiB in all.
 pub(crate) async fn read_prefix(body: IncomingBody<'_>, keep: usize, budget: &BodyBudget) -> Result<Bytes, HttpError> {
     if body.inner.is_end_stream() {
         return Ok(Bytes::new());
@@ -78,13 +81,13 @@ pub(crate) async fn read_prefix(body: IncomingBody<'_>, keep: usize, budget: &Bo
     read_body(body, BodyLimits { max_kept: keep, max_read: MAX_READ_BYTES.max(keep), must_be_whole: false }, budget).await
 }
 
-/// What is wanted of a body.
+/// Limits for reading a body.
 struct BodyLimits {
-    /// Bytes to keep.
+    /// Maximum number of bytes to keep.
     max_kept: usize,
-    /// Bytes to read.
+    /// Maximum number of bytes to read.
     max_read: usize,
-    /// A beginning is worth nothing.
+    /// True if a prefix of the body is useless.
     must_be_whole: bool,
 }
 
@@ -95,10 +98,10 @@ async fn read_body(body: IncomingBody<'_>, wanted: BodyLimits, budget: &BodyBudg
     timeout(BODY_TIMEOUT, read_frames(body, wanted, budget)).await.unwrap_or(Err(HttpError::BodyTimeout))
 }
 
-/// Takes room as the bytes come, and gives it back if they come too slowly.
+/// Reserves budget as the bytes arrive, and releases it if they arrive too slowly.
 async fn read_frames(mut body: IncomingBody<'_>, wanted: BodyLimits, budget: &BodyBudget) -> Result<Bytes, HttpError> {
     let BodyLimits { max_kept: mut keep, max_read: most, must_be_whole: whole } = wanted;
-    // It is not over `max_read`, or not known.
+    // At most `max_read`, or unknown.
     let announced = body.inner.size_hint().upper().map_or(usize::MAX, |bytes| bytes as usize);
     let (mut length, mut kept) = (0_usize, Vec::new());
     let mut room: Option<BodyBudgetShare<'_>> = None;
@@ -126,7 +129,7 @@ async fn read_frames(mut body: IncomingBody<'_>, wanted: BodyLimits, budget: &Bo
                 continue;
             }
         };
-        // Nearly every body comes in one piece. That piece is not copied.
+        // Nearly every body arrives in one frame, which is not copied.
         if length == 0 && body.inner.is_end_stream() && data.len() <= UNBUDGETED_BYTES.min(most) {
             return Ok(data.slice(..keep.min(data.len())));
         }
@@ -146,19 +149,20 @@ async fn read_frames(mut body: IncomingBody<'_>, wanted: BodyLimits, budget: &Bo
     }
 }
 
-/// What one body has of the budget.
+/// Share of one body in the budget.
 struct BodyBudgetShare<'b> {
     permit: SemaphorePermit<'b>,
-    /// When it is looked at next how fast the body comes.
+    /// Time of the next rate check.
     rate_timer: Pin<Box<Sleep>>,
-    /// Bytes since the last look.
+    /// Bytes since the last rate check.
     received: usize,
 }
 
 impl<'b> BodyBudgetShare<'b> {
-    /// Makes room in `kept` for a piece, if there is any. There will be at most `max_read` bytes.
+    /// Reserves space in `kept` for a piece, if the budget allows. The body has at most `most`
+    /// bytes.
     ///
-    /// Pieces are copied: each is a part of what was read at once, and would keep all of that in memory.
+    /// Pieces are copied: each is a part of one read buffer, and would keep all of it in memory.
     fn reserve(room: &mut Option<Self>, budget: &'b BodyBudget, kept: &mut Vec<u8>, piece: usize, most: usize) -> bool {
         if let Some(room) = room {
             room.received += piece;
@@ -181,7 +185,7 @@ impl<'b> BodyBudgetShare<'b> {
         true
     }
 
-    /// Waits until the body comes too slowly.
+    /// Waits until the body arrives too slowly.
     async fn wait_until_slow(&mut self) {
         loop {
             self.rate_timer.as_mut().await;

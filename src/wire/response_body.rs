@@ -1,4 +1,5 @@
-//! Long answers on their way out: written piece by piece where no ping waits, within one bound for all clients that read slowly.
+//! Long responses. They are written in chunks on threads that handle no pings, with one memory
+//! limit for all slow clients.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,25 +17,27 @@ use super::connection_state::ConnectionState;
 use super::reply::HttpError;
 use crate::blocking_threads::{BlockingTaskError, BlockingThreads};
 
-/// Bytes of all answers that are written but not sent. Short ones do not count: there are no more of them than connections.
+/// Maximum number of bytes of all responses that are written but not sent. Short ones do not count:
+/// there is at most one per connection.
 const MAX_BUFFERED_BYTES: usize = 64 << 20;
-/// Bytes of a short answer.
+/// Maximum length of a short response in bytes.
 const MAX_SHORT_BYTES: usize = 16 << 10;
-/// About how many bytes of a long list are written at once.
+/// Approximate length of a chunk of a long list in bytes.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
-/// How long an answer waits for room.
+/// Maximum time that a response waits for budget.
 const RESERVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the next piece of one does: longer than the slowest client may take for a piece.
+/// Maximum time that a further chunk waits for budget: longer than the slowest client may take to
+/// read a chunk.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What writes long answers. Cheap to clone.
+/// Writes long responses. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ResponseWriter {
     blocking: Arc<BlockingThreads>,
     buffer_budget: Arc<Semaphore>,
 }
 
-/// Bytes and the room that they take. It is given back when the last of them is sent.
+/// Bytes and their share of the budget, which is released when the last of them is sent.
 struct BudgetedBytes {
     bytes: Vec<u8>,
     _permit: OwnedSemaphorePermit,
@@ -46,7 +49,7 @@ impl AsRef<[u8]> for BudgetedBytes {
     }
 }
 
-/// Appends about [`CHUNK_BYTES`] bytes, and says whether there is more.
+/// Appends about [`CHUNK_BYTES`] bytes, and returns true if there is more.
 pub(crate) trait ChunkWriter: FnMut(&mut String) -> Result<bool, HttpError> + Send + 'static {}
 impl<W: FnMut(&mut String) -> Result<bool, HttpError> + Send + 'static> ChunkWriter for W {}
 
@@ -55,8 +58,9 @@ impl ResponseWriter {
         Self { blocking, buffer_budget: Arc::new(Semaphore::new(MAX_BUFFERED_BYTES)) }
     }
 
-    /// An answer that `run_blocking` makes at once, on this thread if that is short work. If there is no room for it, it is made a second time when
-    /// there is.
+    /// Response that `make` creates at once: on this thread if that is short work, otherwise on a
+    /// blocking thread. If the budget is exhausted, it waits and creates the response a second
+    /// time.
     pub(crate) async fn write_whole<M: Into<Vec<u8>>>(
         &self,
         is_short: bool,
@@ -74,7 +78,7 @@ impl ResponseWriter {
         }
     }
 
-    /// An answer that has been made, as soon as there is room for it.
+    /// Returns finished bytes as a response once the budget has space for them.
     pub(crate) async fn buffer(&self, bytes: Vec<u8>) -> Result<ResponseBody, HttpError> {
         if bytes.len() <= MAX_SHORT_BYTES {
             return Ok(bytes.into());
@@ -83,20 +87,20 @@ impl ResponseWriter {
         Ok(Bytes::from_owner(BudgetedBytes { bytes, _permit: room }).into())
     }
 
-    /// An answer in pieces. The first of them is there when this returns.
+    /// Response in chunks. The first one is ready when this returns.
     pub(crate) async fn write_chunked(self, write: impl ChunkWriter) -> Result<ResponseBody, HttpError> {
         let (first, mut rest) = self.write_chunk(write, RESERVE_TIMEOUT).await?;
         if rest.is_none() {
             return Ok(first.into());
         }
         let (sender, pieces) = mpsc::channel(1);
-        // There is room for one.
+        // The channel has space for one.
         let _ = sender.try_send(Ok(first));
         tokio::spawn(async move {
             while let Some(write) = rest {
                 let piece = self.write_chunk(write, CHUNK_TIMEOUT).await;
                 let (piece, more) = piece.map_or((Err(IncompleteBody), None), |(piece, rest)| (Ok(piece), rest));
-                // The client may be gone.
+                // The client may have disconnected.
                 rest = sender.send(piece).await.ok().and(more);
             }
         });
@@ -113,14 +117,15 @@ impl ResponseWriter {
         .await?
     }
 
-    /// Waits for room.
+    /// Waits for budget.
     async fn reserve(&self, bytes: usize, patience: Duration) -> Result<OwnedSemaphorePermit, HttpError> {
-        // What is longer than all of it has it for itself.
+        // A response longer than the budget takes all of it.
         let room = Arc::clone(&self.buffer_budget).acquire_many_owned(bytes.min(MAX_BUFFERED_BYTES) as u32);
         timeout(patience, room).await.map_err(|_| HttpError::Unavailable)?.map_err(|_| HttpError::Unavailable)
     }
 
-    /// Does what takes about a millisecond here: handing it to another thread would take as long. Anything else where no ping waits.
+    /// Runs work of about a millisecond on this thread: a switch to another thread would take as
+    /// long. Runs anything else on a blocking thread.
     pub(crate) async fn run_if_short<T: Send + 'static>(
         &self,
         is_short: bool,
@@ -129,13 +134,13 @@ impl ResponseWriter {
         if is_short { Ok(work()) } else { self.run_blocking(work).await }
     }
 
-    /// Does what may take long.
+    /// Runs work that may take long on a blocking thread.
     pub(crate) async fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, HttpError> {
         self.blocking.run(work).await.map_err(|BlockingTaskError| HttpError::Unavailable)
     }
 }
 
-/// The content, or its length if there is no room for it.
+/// Returns the response, or its length if the budget is exhausted.
 fn within_budget(bytes: Vec<u8>, had: Option<OwnedSemaphorePermit>, all: &Arc<Semaphore>) -> Result<ResponseBody, usize> {
     let length = bytes.len();
     if length <= MAX_SHORT_BYTES {
@@ -149,10 +154,10 @@ fn within_budget(bytes: Vec<u8>, had: Option<OwnedSemaphorePermit>, all: &Arc<Se
     }
 }
 
-/// The content of an answer.
+/// Body of a response.
 pub(crate) struct ResponseBody {
     kind: ResponseBodyKind,
-    /// Dropped when all of it is written.
+    /// Dropped when the body is fully written.
     guard: Option<ResponseGuard>,
 }
 
@@ -162,16 +167,18 @@ enum ResponseBodyKind {
     Endless(EndlessChunk),
 }
 
-/// The next piece of an answer without an end, and what gives the one after it; `None`: it has ended after all.
+/// Future of the next chunk of an endless response and the source of the one after it. `None`: the
+/// response has ended.
 pub(crate) type EndlessChunk = Pin<Box<dyn Future<Output = Option<(Bytes, Box<dyn EndlessSource>)>> + Send>>;
 
-/// What an answer without an end is made of. A piece is asked for when the client can take it, so nothing waits for a slow one.
+/// Source of an endless response. A chunk is requested when the client can receive it, so no data
+/// waits for a slow client.
 pub(crate) trait EndlessSource: Send {
     /// Waits for the next piece.
     fn next(self: Box<Self>) -> EndlessChunk;
 }
 
-/// Keeps a connection busy.
+/// Marks a connection as busy until dropped.
 struct ResponseGuard(Arc<ConnectionState>);
 
 impl Drop for ResponseGuard {
@@ -180,7 +187,8 @@ impl Drop for ResponseGuard {
     }
 }
 
-/// A piece could not be written. The connection ends, so that nobody takes a part for the whole.
+/// A chunk could not be written. The connection is closed, so that the client does not take a part
+/// for the whole.
 #[derive(Debug)]
 pub(crate) struct IncompleteBody;
 
@@ -193,19 +201,19 @@ impl std::fmt::Display for IncompleteBody {
 impl std::error::Error for IncompleteBody {}
 
 impl ResponseBody {
-    /// An answer that goes on until the client has enough of it.
+    /// Response that continues until the client disconnects.
     pub(crate) fn from_endless(source: Box<dyn EndlessSource>) -> Self {
         Self { kind: ResponseBodyKind::Endless(source.next()), guard: None }
     }
 
-    /// Whether it is one of these.
+    /// True if the response is endless.
     pub(crate) fn is_endless(&self) -> bool {
         matches!(self.kind, ResponseBodyKind::Endless(_))
     }
 
-    /// The connection stays busy until this is written.
+    /// Keeps the connection busy until the response is written.
     pub(crate) fn keep_busy(&mut self, line: &Arc<ConnectionState>) {
-        // A short answer is as good as written.
+        // A short response counts as written.
         match self.size_hint().exact() {
             Some(bytes) if bytes <= MAX_SHORT_BYTES as u64 => line.end_request(),
             _ => self.guard = Some(ResponseGuard(Arc::clone(line))),
@@ -214,12 +222,12 @@ impl ResponseBody {
 }
 
 impl ResponseBody {
-    /// Pieces that another thread makes. `turn` is held until the last of them is taken.
+    /// Chunks that another thread creates. `turn` is held until the last of them is taken.
     pub(crate) fn from_channel<E: Send + 'static>(mut made: mpsc::Receiver<Result<Vec<u8>, E>>, turn: OwnedSemaphorePermit) -> Self {
         let (sender, pieces) = mpsc::channel(1);
         tokio::spawn(async move {
             while let Some(piece) = made.recv().await {
-                // The client may be gone.
+                // The client may have disconnected.
                 if sender.send(piece.map(Bytes::from).map_err(|_| IncompleteBody)).await.is_err() {
                     break;
                 }

@@ -1,5 +1,5 @@
-//! The whole URL table: which paths there are, what they name, and how they are written. [`Route::parse`] reads whatever
-//! [`Route::write`] writes as the same route.
+//! URL table: all paths, their resources, and how they are written. [`Route::parse`] returns the
+//! same route for every path that [`Route::write`] writes.
 
 mod badge;
 mod endpoint;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::domain::ids::{parse_path_uuid, write_uuid};
 
-/// What a path names.
+/// Resource of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
     /// `/ping/…`
@@ -35,16 +35,17 @@ pub(crate) enum Route {
     Health,
     /// `/metrics`
     Metrics,
-    /// `/projects/<uuid>/metrics/<key>`, `/projects/<uuid>/checks/metrics/<key>`, and `/projects/<uuid>/metrics/` with the key in a header
+    /// `/projects/<uuid>/metrics/<key>`, `/projects/<uuid>/checks/metrics/<key>`, and
+    /// `/projects/<uuid>/metrics/` with the key in a header
     ProjectMetrics(Uuid, Option<Box<str>>),
 }
 
 impl Route {
-    /// What a path names, or `None`: there is no such thing.
+    /// Parses a path. `None` if no such resource exists.
     pub(crate) fn parse(path: &str) -> Option<Self> {
         let mut segments = path.strip_prefix('/')?.split('/');
         let first = segments.next()?;
-        // No path of ours has more segments after the first.
+        // No path has more segments after the first.
         let mut rest = [""; 6];
         let mut count = 0;
         for segment in segments {
@@ -70,7 +71,8 @@ impl Route {
         }
     }
 
-    /// Writes the path. A mistake that a path may name, such as an exit status above 255, is written as an example of its kind.
+    /// Writes the path. An invalid value that a path may contain, such as an exit status above 255,
+    /// is written as an example of its kind.
     pub(crate) fn write(&self, out: &mut String) {
         match self {
             Self::Ping(path) => path.write(out),

@@ -1,4 +1,5 @@
-//! Unsubscribe links: each is for one recipient of one channel, and cannot be made for another one without the secret.
+//! Unsubscribe links. Each is for one recipient of one channel; a link for another one needs the
+//! secret.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -11,22 +12,22 @@ use crate::domain::project::BadgeSecret;
 use crate::wire::badge_link::hmac_of;
 use crate::wire::route::Route;
 
-/// The link of a channel for one recipient, whose address does not stand in it.
+/// Unsubscribe URL for one recipient of a channel. It does not contain the recipient's address.
 pub(crate) fn unsubscribe_url(base_url: &str, secret: &BadgeSecret, channel: Uuid, recipient: &str) -> String {
     let mut url = base_url.to_owned();
     Route::Unsubscribe(channel, signature(secret, channel, Some(recipient)).into()).write(&mut url);
     url
 }
 
-/// True if a signature is that of a channel and a recipient, or of the channel alone, as earlier releases signed; `recipient` is `None`
-/// then.
+/// True if the signature is valid for the channel and recipient. `recipient` is `None` for links of
+/// earlier releases, which signed the channel alone.
 pub(crate) fn is_valid_signature(secret: &BadgeSecret, channel: Uuid, recipient: Option<&str>, claimed: &str) -> bool {
     signature(secret, channel, recipient).as_bytes().ct_eq(claimed.as_bytes()).into()
 }
 
-/// An HMAC-SHA-256 (RFC 2104) in URL-safe base64.
+/// HMAC-SHA-256 (RFC 2104) in URL-safe base64.
 fn signature(secret: &BadgeSecret, channel: Uuid, recipient: Option<&str>) -> String {
-    // No badge key has a line end in it, so this is the text of no badge.
+    // A badge key contains no line end, so no badge signs this text.
     let mut text = "unsubscribe\n".to_owned();
     write_uuid(channel, &mut text);
     if let Some(recipient) = recipient {

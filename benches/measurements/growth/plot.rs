@@ -1,8 +1,8 @@
-//! Panels side by side with logarithmic axes, as SVG that can be read on light and on dark pages.
+//! Panels side by side with logarithmic axes, as SVG that is readable on light and on dark pages.
 
 use std::fmt::Write as _;
 
-/// Size of the area between the axes of a panel, and the room around it.
+/// Size of the area between the axes of a panel, and its margins.
 const SIDE: f64 = 200.0;
 const LEFT: f64 = 56.0;
 const TOP: f64 = 40.0;
@@ -17,7 +17,7 @@ const STYLE: &str = "text{font:12px sans-serif;fill:#24292f}.title{font-weight:6
 /// One figure over the number of checks.
 pub(super) struct Panel {
     title: &'static str,
-    /// Checks, and the figure.
+    /// Number of checks, and the figure.
     pub(super) points: Vec<(f64, f64)>,
 }
 
@@ -27,19 +27,19 @@ impl Panel {
     }
 }
 
-/// Whole powers of ten that enclose all values, as exponents.
+/// Returns the exponents of the powers of ten that enclose all values.
 fn decades(values: impl Iterator<Item = f64> + Clone) -> (i32, i32) {
     let low = values.clone().fold(f64::MAX, f64::min).log10().floor() as i32;
     let high = values.fold(f64::MIN_POSITIVE, f64::max).log10().ceil() as i32;
     (low, high.max(low + 1))
 }
 
-/// How far a value is along an axis, from 0 to 1.
+/// Returns the position of a value on an axis, from 0 to 1.
 fn axis_position(value: f64, (low, high): (i32, i32)) -> f64 {
     (value.log10() - f64::from(low)) / f64::from(high - low)
 }
 
-/// 1000000 as 1M.
+/// Formats 1000000 as 1M.
 fn short_number(value: f64) -> String {
     match value {
         1e6.. => format!("{}M", value / 1e6),
@@ -48,7 +48,7 @@ fn short_number(value: f64) -> String {
     }
 }
 
-/// The whole picture.
+/// Draws the whole picture.
 pub(super) fn draw(panels: &[Panel]) -> String {
     let width = PANEL * panels.len() as f64;
     let mut svg = format!(
@@ -87,7 +87,7 @@ fn draw_panel(svg: &mut String, panel: &Panel) {
     put(format_args!(r#"<polyline class="line" points="{}"/>"#, corners.join(" ")));
     for point in &panel.points {
         let (x, y) = at(point);
-        // Left of a rising line there is room; the first label would leave the panel.
+        // There is space left of a rising line; the first label would leave the panel.
         let anchor = if x > SIDE / 4.0 { "end" } else { "start" };
         let value = if point.1 < 10.0 { format!("{:.1}", point.1) } else { format!("{:.0}", point.1) };
         put(format_args!(

@@ -1,4 +1,4 @@
-//! Channels as rows, what is asked about one of them, and what has become of what was to be told.
+//! Channels and deliveries as rows, and actions on one channel.
 
 use uuid::Uuid;
 
@@ -16,13 +16,13 @@ use crate::manage::channel::{ChannelStatus, MemberTest, Tested};
 use crate::manage::delivery::{DeliveryFilter, WaitingMessage};
 use crate::manage::{self, OperationError};
 
-/// What stands in place of the name of what is gone.
+/// Name shown for a deleted object.
 const DELETED_NAME: &str = "(deleted)";
 
-/// What has become of a message that is not finished.
+/// Delivery result shown for a message that is not finished.
 const WAITING_RESULT: &str = "waiting";
 
-/// The channels of a project or of all.
+/// Lists the channels of a project or of all.
 pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: bool) -> AdminReply {
     let channels = manage::channel::list(handle, project);
     handle.with_state(|state| {
@@ -52,7 +52,7 @@ fn refused_row(refused: &RefusedRecipient) -> RefusedRow {
     RefusedRow { recipient: String::from(&*refused.address), since: format_timestamp(refused.since), error: String::from(&*refused.reason) }
 }
 
-/// What is asked about one channel.
+/// Handles an action on one channel.
 pub(super) async fn handle_action(handle: &Handle, channel: &Channel, what: ChannelAction) -> Result<AdminReply, OperationError> {
     use manage::channel::{assign, disable, enable};
     let (chosen, assigned) = match what {
@@ -89,13 +89,13 @@ fn test_row(tried: ChannelTestResult) -> TestRow {
     TestRow { delivered: failed.is_none(), millis, status: response_status(status), error: failed.or(missed) }
 }
 
-/// The newest deliveries that are wanted.
+/// Lists the newest deliveries that match a filter.
 pub(super) async fn list_deliveries(handle: &Handle, wanted: DeliveryFilter, limit: u32) -> Result<AdminReply, OperationError> {
     // A u32 fits a usize on every target with sockets.
     let limit = limit as usize;
     let waiting = manage::delivery::list_waiting(handle, wanted, limit);
     let deliveries = manage::delivery::list(handle, wanted, limit).await?;
-    // A message that has been finished meanwhile is in both.
+    // A message that was finished in the meantime is in both lists.
     let is_finished = |number| deliveries.iter().any(|delivery| delivery.number == number);
     let waiting: Vec<_> = waiting.into_iter().filter(|message| !is_finished(message.message.number)).collect();
     let waiting = waiting.into_iter().map(|message| waiting_row(handle, message));
@@ -103,7 +103,7 @@ pub(super) async fn list_deliveries(handle: &Handle, wanted: DeliveryFilter, lim
     Ok(AdminReply::Deliveries(rows))
 }
 
-/// A message that is not finished, as a row of the list of deliveries.
+/// Returns the row of a message that is not finished.
 fn waiting_row(handle: &Handle, WaitingMessage { message: row, failure_reason: reason }: WaitingMessage) -> DeliveryRow {
     let queued = row.queued;
     let delivery = DeliveryRecord {
@@ -144,13 +144,13 @@ fn delivery_row(handle: &Handle, delivery: DeliveryRecord) -> DeliveryRow {
     })
 }
 
-/// The name of a channel, or its kind if it has none.
+/// Returns the name of a channel, or its kind if it has none.
 fn channel_label(channel: &Channel) -> String {
     let name = channel.name.as_str();
     if name.is_empty() { channel.settings.kind().name.into() } else { name.into() }
 }
 
-/// What has this number; 0 is nothing at all.
+/// Returns the object with this number; `None` for number 0.
 fn named_object(number: u64, found: Option<(Uuid, String)>) -> Option<NamedObject> {
     let found = found.map(|(uuid, name)| NamedObject { uuid: Some(uuid), name });
     (number > 0).then(|| found.unwrap_or_else(|| NamedObject { uuid: None, name: DELETED_NAME.into() }))

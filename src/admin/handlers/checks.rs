@@ -1,4 +1,5 @@
-//! Checks, pings and flips as rows. A list of checks is made page by page, so that neither the server nor a line holds all of it.
+//! Checks, pings and flips as rows. A list of checks is built page by page, so that neither the
+//! server nor a line holds all of it.
 
 use super::{AdminResponse, ReplyStream, format_timestamp};
 use crate::admin::request::check::{AlertingRow, CheckRow, FlipRow, PingRow};
@@ -13,26 +14,26 @@ use crate::engine::Handle;
 use crate::manage::check::{CheckDetails, CheckListCursor, list_page};
 use crate::manage::{self, OperationError};
 
-/// Checks that are looked at for a piece of a list: pings of others wait for so many.
+/// Number of checks examined for one page of a list. Pings of others wait for one page at most.
 const CHECKS_PER_PAGE: usize = 256;
 
-/// A list of checks under way.
+/// State of a list of checks that is being sent.
 pub struct CheckListing {
     project: Option<ProjectId>,
     /// Tags that a check must have.
     tags: Vec<String>,
-    /// Statuses of which it must have one; none: any.
+    /// Statuses that match; empty for any.
     statuses: Vec<String>,
     cursor: Option<CheckListCursor>,
 }
 
 impl CheckListing {
-    /// A list of the checks of a project or of all, before its first piece.
+    /// Starts a list of the checks of a project or of all.
     pub(super) fn new(project: Option<ProjectId>, tags: Vec<String>, statuses: Vec<String>) -> Self {
         Self { project, tags, statuses, cursor: None }
     }
 
-    /// The next piece.
+    /// Returns the next page.
     pub(super) fn next_page(self, handle: &Handle) -> AdminResponse {
         let Self { project, tags, statuses, cursor: after } = self;
         let (found, after) = list_page(handle, project, after, CHECKS_PER_PAGE);
@@ -44,7 +45,7 @@ impl CheckListing {
     }
 }
 
-/// What is asked about one check.
+/// Handles an action on one check.
 pub(super) async fn handle_action(handle: &Handle, check: Check, what: CheckAction) -> Result<AdminReply, OperationError> {
     use manage::check::{delete, flips, load_details, pause, pings, resume, set_alerting, update};
     let done = match what {
@@ -67,7 +68,7 @@ pub(super) async fn handle_action(handle: &Handle, check: Check, what: CheckActi
     done.map(|()| AdminReply::Done)
 }
 
-/// A check as it is at `now`.
+/// Returns the row of a check at `now`.
 fn check_row(found: &CheckDetails, now: Timestamp) -> CheckRow {
     let CheckDetails { check, project, channels } = found;
     let (settings, life, filters) = (&*check.settings, &check.state, check.settings.filters);
@@ -121,7 +122,7 @@ fn alerting_reply(handle: &Handle, check: &Check) -> AdminReply {
     })
 }
 
-/// Pings, given newest first.
+/// Returns a reply with pings, given newest first.
 fn pings_reply(newest_first: &[Ping]) -> AdminReply {
     let rows = newest_first.iter().zip(ping::run_durations(newest_first)).map(|(ping, duration)| {
         let PingOrigin { scheme, method, remote_addr, user_agent: ua } = &ping.origin;
@@ -136,7 +137,7 @@ fn pings_reply(newest_first: &[Ping]) -> AdminReply {
             remote_addr: *remote_addr,
             ua: ua.as_ref().into(),
             rid: ping.rid,
-            // Whole hundredths, like in the API.
+            // Whole hundredths, as in the API.
             duration: duration.map(|micros| ((micros.max(0) + MICROS_PER_SEC / 200) / (MICROS_PER_SEC / 100)) as f64 / 100.0),
             exit: ping.exit_status,
             body_bytes: ping.body_len,
@@ -145,7 +146,7 @@ fn pings_reply(newest_first: &[Ping]) -> AdminReply {
     AdminReply::Pings(rows.collect())
 }
 
-/// Flips, given newest first.
+/// Returns a reply with flips, given newest first.
 fn flips_reply(newest_first: &[Flip]) -> AdminReply {
     let name = |status: Status| status.name().to_owned();
     let rows = newest_first.iter().map(|flip| FlipRow { timestamp: format_timestamp(flip.at), from: name(flip.from), to: name(flip.to) });

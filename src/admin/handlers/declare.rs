@@ -1,4 +1,4 @@
-//! What files declare: compared, made so, and written.
+//! Declared configuration: compares, applies and exports it.
 
 use super::users;
 use crate::admin::request::AdminReply;
@@ -9,7 +9,7 @@ use crate::domain::user::UserName;
 use crate::engine::Handle;
 use crate::manage::OperationError;
 
-/// Compares what a document declares with what there is, or makes it so.
+/// Compares a document with the current state, or applies it.
 pub(super) async fn handle_request(
     handle: &Handle,
     document: String,

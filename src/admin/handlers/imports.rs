@@ -1,4 +1,4 @@
-//! Steps of an import: rows become things, and what comes of them a reply.
+//! Steps of an import: converts rows to items, and results to replies.
 
 use super::format_timestamp;
 use crate::admin::request::AdminReply;
@@ -14,7 +14,7 @@ use crate::import::item_rows::{ImportFlipRow, ImportItemRow, ImportPingRow, deco
 use crate::manage::import::{self, ImportListEntry};
 use crate::manage::{OperationError, project};
 
-/// `document`: the parts that came before the request.
+/// Handles one step. `document`: parts that were sent before the request.
 pub(super) async fn handle_request(handle: &Handle, request: ImportRequest, document: Vec<u8>) -> Result<AdminReply, OperationError> {
     match request {
         ImportRequest::Begin { ids, checks } => Ok(AdminReply::ImportBegun(import::begin(handle, ids, checks).await?.0)),

@@ -12,7 +12,7 @@ fn made(service: &EngineFixture, request: AdminRequest) -> String {
     }
 }
 
-/// The reply as it goes over the socket.
+/// Returns the reply as it is sent over the socket.
 fn json(service: &EngineFixture, request: AdminRequest) -> String {
     serde_json::to_string(&service.run(handle_request(&service.handle, request, Vec::new())).0).unwrap()
 }
@@ -95,7 +95,7 @@ fn lists_mask_the_secrets_of_channels() {
     };
     assert_eq!(json(&service, set(&[("down-url", "http://a/")])), r#""done""#);
     assert_eq!(list(true), row(r#","settings":{"down-url":"http://a/","method":"GET"}"#));
-    // What can never be right is told apart from what does not fit what there is.
+    // Invalid requests are distinguished from requests that conflict with the current state.
     assert!(json(&service, set(&[("url", "x")])).starts_with(r#"{"invalid":"settings of kind webhook"#));
     assert_eq!(json(&service, AdminRequest::DeleteChannel { project: None, channel: uuid.clone() }), r#""done""#);
     assert!(json(&service, AdminRequest::DeleteChannel { project: None, channel: uuid }).starts_with(r#"{"refused":"there is no channel"#));
@@ -109,7 +109,7 @@ fn channels_say_why_they_do_not_work() {
     let service = EngineFixture::new();
     create_project(&service, "one");
     let id = manage::project::find(&service.handle, "one").unwrap().id;
-    // Made before more was asked of its kind.
+    // A channel from before its kind required more settings.
     let settings = ChannelSettings::from_stored(ChannelKind::from_name("sms").unwrap(), [("to", "+37120000000")]).unwrap();
     let (uuid, name) = (service.handle.random().uuid(), ChannelName::parse("old").unwrap());
     let call = |command| service.run(service.handle.call(command)).unwrap().unwrap();
@@ -143,7 +143,7 @@ fn channels_say_why_they_do_not_work() {
     assert_eq!(json(&service, of(ChannelAction::Enable)), r#""done""#);
     assert!(list().contains(r#""status":"untested""#));
     assert_eq!(json(&service, of(ChannelAction::Assign(CheckSelectionRow::All))), r#"{"assigned":0}"#);
-    // Such a number is refused while the request is read.
+    // Such a number is refused while the request is parsed.
     let bad = r#"{"of_check":{"project":null,"check":"a","what":{"alerting":{"after":101}}}}"#;
     assert!(serde_json::from_str::<AdminRequest>(bad).err().unwrap().to_string().contains("give a number of failures from 1 to 100"));
 }

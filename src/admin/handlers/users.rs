@@ -1,4 +1,4 @@
-//! Users as rows, and what is asked about one of them.
+//! Users as rows, and actions on one user.
 
 use super::format_timestamp;
 use crate::admin::request::AdminReply;
@@ -10,7 +10,7 @@ use crate::engine::state::State;
 use crate::manage::user::{self, CreatedLink};
 use crate::manage::{OperationError, project};
 
-/// Makes a user. Whoever gets no password gets a link.
+/// Creates a user. A user without a password gets a link to choose one.
 pub(super) async fn create(
     handle: &Handle,
     name: UserName,
@@ -22,7 +22,7 @@ pub(super) async fn create(
     if user.password.is_some() { Ok(AdminReply::Made(user.uuid)) } else { create_link(handle, Some(&user)).await }
 }
 
-/// What is asked about one user.
+/// Handles an action on one user.
 pub(super) async fn handle_action(handle: &Handle, user: &User, what: UserAction) -> Result<AdminReply, OperationError> {
     let done = match what {
         UserAction::Set { .. } => "changed a user",
@@ -54,7 +54,7 @@ pub(super) async fn handle_action(handle: &Handle, user: &User, what: UserAction
     Ok(AdminReply::Done)
 }
 
-/// A link for a user, or to set up.
+/// Creates a link for a user, or for the initial setup.
 pub(super) async fn create_link(handle: &Handle, user: Option<&User>) -> Result<AdminReply, OperationError> {
     let made: CreatedLink = user::create_link(handle, user).await?;
     tracing::info!(user = user.map(|user| user.name.as_str()), "the command line made a link: {}", made.kind.name());

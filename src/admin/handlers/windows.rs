@@ -8,7 +8,7 @@ use crate::domain::maintenance_window::WindowTimes;
 use crate::engine::Handle;
 use crate::manage;
 
-/// The windows of a project or of all.
+/// Lists the windows of a project or of all.
 pub(super) fn list(handle: &Handle, project: Option<ProjectId>) -> AdminReply {
     let now = handle.now();
     let rows = manage::window::list(handle, project).into_iter().map(|(project, window)| {

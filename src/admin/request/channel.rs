@@ -1,103 +1,106 @@
-//! Channels and deliveries as they stand on the socket: what is asked of them, and the rows of their lists.
+//! Requests about channels and deliveries on the socket, and the rows of their lists.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What is asked about one channel.
+/// Action on one channel.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ChannelAction {
-    /// That a test is sent to it; answered when something has come of that.
+    /// Sends a test. The reply comes with its result.
     Test {
-        /// What is sent when a check is up again, in place of what is sent when one is down.
+        /// True for the message of a check that is up again, false for that of a check that is
+        /// down.
         up: bool,
     },
-    /// That it is told again.
+    /// Enables the channel.
     Enable,
-    /// That it is told nothing more.
+    /// Disables the channel.
     Disable,
-    /// That checks of its project are assigned to it; answered with how many were not before.
+    /// Assigns checks of the project. The reply is the number of checks that were not assigned
+    /// before.
     Assign(CheckSelectionRow),
-    /// That checks are no longer assigned to it; answered with how many were before.
+    /// Unassigns checks. The reply is the number of checks that were assigned before.
     Unassign(CheckSelectionRow),
 }
 
-/// Which checks of a project.
+/// Selection of checks of a project.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckSelectionRow {
-    /// Every one.
+    /// Every check.
     All,
-    /// Those that have all of these tags.
+    /// Checks that have all of these tags.
     Tagged(Vec<String>),
-    /// Those of these UUIDs, slugs or names.
+    /// Checks with these UUIDs, slugs or names.
     Named(Vec<String>),
 }
 
 /// A channel in a list.
 #[derive(Serialize, Deserialize)]
 pub struct ChannelRow {
-    /// What checks and commands name it by.
+    /// UUID, by which checks and commands name it.
     pub uuid: Uuid,
-    /// The name of its project.
+    /// Name of its project.
     pub project: String,
-    /// The word of the command line.
+    /// Kind, as the command line writes it.
     pub kind: String,
-    /// Its name, maybe empty.
+    /// Name of the channel, may be empty.
     pub name: String,
-    /// `ok`: messages arrive; `untested`, `test failed`, `failing`, `disabled`, or `cannot deliver`: something that it needs is missing.
+    /// `ok`: messages arrive; `untested`, `test failed`, `failing`, `disabled`, or
+    /// `cannot deliver`: something that the channel needs is missing.
     pub status: String,
-    /// Since when it is failing or disabled, RFC 3339.
+    /// Time since which it is failing or disabled, RFC 3339.
     pub since: Option<String>,
-    /// Messages that wait for it.
+    /// Number of messages that wait for it.
     pub waiting: usize,
-    /// The reason for any status but `ok` and `untested`.
+    /// Reason for any status but `ok` and `untested`.
     pub last_error: Option<String>,
-    /// Recipients that have unsubscribed, who get nothing until the channel is enabled.
+    /// Recipients that have unsubscribed. They get no messages until the channel is enabled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsubscribed: Vec<String>,
-    /// Recipients whose last mail was refused for good, while others took it.
+    /// Recipients whose last mail was refused permanently, while others accepted it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<RefusedRow>,
-    /// What it was set to, secrets masked, if that was asked for.
+    /// Settings with secrets masked, if the request asked for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<BTreeMap<String, String>>,
 }
 
-/// A recipient of a channel that is refused.
+/// A recipient that refuses the messages of a channel.
 #[derive(Serialize, Deserialize)]
 pub struct RefusedRow {
-    /// The address.
+    /// Address of the recipient.
     pub recipient: String,
-    /// The time of the first refusal, RFC 3339.
+    /// Time of the first refusal, RFC 3339.
     pub since: String,
-    /// The reason for the last one.
+    /// Reason for the last refusal.
     pub error: String,
 }
 
-/// What has come of a test.
+/// Result of a test.
 #[derive(Serialize, Deserialize)]
 pub struct TestRow {
-    /// Whether the channel took it, for at least one of several recipients.
+    /// True if the channel accepted it, for at least one of several recipients.
     pub delivered: bool,
-    /// How long it took.
+    /// Duration of the test in milliseconds.
     pub millis: u64,
-    /// The status of the answer, if it had one.
+    /// Status of the response, if there was one.
     pub status: Option<u16>,
-    /// Why it was not taken, by the channel or by some of its recipients.
+    /// Reason why the channel or some of its recipients refused it.
     pub error: Option<String>,
 }
 
-/// The result of the test of a channel in a group.
+/// Result of the test of a channel in a group.
 #[derive(Serialize, Deserialize)]
 pub struct MemberTestRow {
-    /// The UUID of the channel.
+    /// UUID of the channel.
     pub uuid: Uuid,
-    /// Its name, or its kind if it has none.
+    /// Name of the channel, or its kind if it has none.
     pub name: String,
-    /// The result.
+    /// Result of the test.
     #[serde(flatten)]
     pub test: TestRow,
 }
@@ -105,35 +108,35 @@ pub struct MemberTestRow {
 /// A delivery in a list.
 #[derive(Serialize, Deserialize)]
 pub struct DeliveryRow {
-    /// What `deliveries retry` takes.
+    /// Number that `deliveries retry` takes.
     pub number: u64,
-    /// When it was finished, RFC 3339.
+    /// Time at which it was finished, RFC 3339.
     pub time: String,
-    /// When it was decided that it is told, RFC 3339.
+    /// Time at which the alert was queued, RFC 3339.
     pub queued: String,
-    /// What it was about; nothing if about no check.
+    /// Check that it was about; `None` if about no check.
     pub check: Option<NamedObject>,
-    /// To whom it was sent; nothing if it was decided that nobody is told.
+    /// Channel that it was sent to; `None` if the decision was to notify no channel.
     pub channel: Option<NamedObject>,
-    /// What was told.
+    /// Event that the message reports.
     pub event: String,
-    /// What has become of it.
+    /// Delivery result.
     pub outcome: String,
-    /// How often sending it was begun.
+    /// Number of attempts that were begun.
     pub attempts: u16,
-    /// The status of the last answer, if it had one.
+    /// Status of the last response, if there was one.
     pub status: Option<u16>,
-    /// Why it was not delivered, maybe empty.
+    /// Reason why it was not delivered, may be empty.
     pub reason: String,
-    /// The number of the delivery that told it as well, in one message.
+    /// Number of the delivery whose message included this one.
     pub told_with: Option<u64>,
 }
 
 /// A check or a channel that a row is about.
 #[derive(Serialize, Deserialize)]
 pub struct NamedObject {
-    /// Nothing if it was deleted.
+    /// UUID; `None` if it was deleted.
     pub uuid: Option<Uuid>,
-    /// Its name, or that it was deleted.
+    /// Name, or a note that it was deleted.
     pub name: String,
 }

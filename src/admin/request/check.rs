@@ -1,4 +1,5 @@
-//! Checks as they stand on the socket: what is asked of them, and the rows of their lists. Fields are named like those of the API.
+//! Requests about checks on the socket, and the rows of their lists. Fields have the names of the
+//! API.
 
 use std::net::IpAddr;
 
@@ -18,7 +19,7 @@ use crate::domain::timezone::Timezone;
 #[allow(missing_docs, reason = "the members of a check in the API")]
 pub struct CheckRow {
     pub uuid: Uuid,
-    /// The name of its project.
+    /// Name of its project.
     pub project: String,
     pub name: String,
     pub slug: String,
@@ -29,9 +30,9 @@ pub struct CheckRow {
     pub n_pings: u64,
     pub last_ping: Option<String>,
     pub next_ping: Option<String>,
-    /// Whole seconds.
+    /// Duration in whole seconds.
     pub last_duration: Option<i64>,
-    /// Seconds; of a check without a schedule.
+    /// Timeout in seconds, for a check without a schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,9 +49,10 @@ pub struct CheckRow {
     pub filter_body: bool,
     pub filter_http_body: bool,
     pub filter_default_fail: bool,
-    /// The UUIDs of its channels, between commas.
+    /// UUIDs of its channels, separated by commas.
     pub channels: String,
-    /// The URL that pings it, which lists leave out; without a server, which knows the address, its path alone.
+    /// Ping URL, omitted from lists. Only the path if no server runs, because the server knows the
+    /// address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_url: Option<String>,
 }
@@ -68,47 +70,48 @@ pub struct PingRow {
     pub remote_addr: Option<IpAddr>,
     pub ua: String,
     pub rid: Option<Uuid>,
-    /// Seconds.
+    /// Duration in seconds.
     pub duration: Option<f64>,
-    /// The exit status that was reported.
+    /// Exit status that was reported.
     pub exit: Option<u8>,
-    /// Bytes of its body that are kept.
+    /// Bytes of the stored body.
     pub body_bytes: u32,
 }
 
-/// A flip in a list: every change of the status, also those that the API does not show.
+/// A flip in a list: any change of the status, including changes that the API does not show.
 #[derive(Serialize, Deserialize)]
 pub struct FlipRow {
-    /// When, RFC 3339.
+    /// Time, RFC 3339.
     pub timestamp: String,
-    /// The status before.
+    /// Status before.
     pub from: String,
-    /// The status after.
+    /// Status after.
     pub to: String,
 }
 
-/// When it is told that a check is down.
+/// Alert settings and alert state of a check.
 #[derive(Serialize, Deserialize)]
 pub struct AlertingRow {
-    /// How often in a row it has to fail until that is told.
+    /// Number of consecutive failures before an alert is sent.
     pub after: u8,
-    /// The UUIDs of the checks that it depends on, between commas.
+    /// UUIDs of the checks that it depends on, separated by commas.
     pub parents: String,
-    /// How often in a row it has failed.
+    /// Current number of consecutive failures.
     pub failures: u16,
-    /// `quiet`: there is nothing to tell; `due`: it is down, and that is not told yet; `told`; `unheard`: told, but nobody took it.
+    /// State of the alert. `quiet`: nothing to send; `due`: the check is down and the alert is not
+    /// sent yet; `told`: sent; `unheard`: sent, but no channel accepted it.
     pub telling: String,
-    /// When it is decided again whether that is told, RFC 3339.
+    /// Time at which the decision to alert is made again, RFC 3339.
     pub until: Option<String>,
-    /// What that waits for, in words.
+    /// Reason why the alert is held back, in words.
     pub why: Option<String>,
-    /// Why no alert of the check reaches anybody.
+    /// Reason why no alert of the check reaches a recipient.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unnotified: Option<Box<str>>,
 }
 
 impl AlertingRow {
-    /// The row as a table shows it.
+    /// Returns the row as a table shows it.
     pub fn with_labels(mut self) -> Self {
         if let Some(unnotified) = self.unnotified.take() {
             self.telling = format!("nobody is notified: {unnotified}");
@@ -117,7 +120,7 @@ impl AlertingRow {
     }
 }
 
-/// An [`CheckEdit`] in JSON; what is not there stays.
+/// JSON form of a [`CheckEdit`]; missing fields stay as they are.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct CheckEditRow {
@@ -191,7 +194,7 @@ impl TryFrom<CheckEditRow> for CheckEdit {
             filter_http_body: fields.filter_http_body,
             filter_default_fail: fields.filter_default_fail,
             channels: fields.channels.map(|text| ChannelSelection::parse(&text)),
-            // Older names of the same things, which only the API takes.
+            // Older names of the same fields, which only the API takes.
             subject: None,
             subject_fail: None,
         })
@@ -202,7 +205,7 @@ fn parse_optional<T>(text: Option<String>, parse: impl FnOnce(&str) -> Result<T,
     text.map(|text| parse(&text)).transpose()
 }
 
-/// How an edit stands in JSON.
+/// JSON form of an edit.
 pub(super) mod edit {
     use super::{CheckEdit, CheckEditRow, Deserialize, Serialize};
 
@@ -215,7 +218,7 @@ pub(super) mod edit {
     }
 }
 
-/// How a number of failures stands in JSON.
+/// JSON form of a failure threshold.
 pub(super) mod failures {
     use super::{Deserialize, FailureThreshold, Serialize};
 
@@ -228,7 +231,7 @@ pub(super) mod failures {
     }
 }
 
-/// How the fields that a check is looked for by stand in JSON.
+/// JSON form of the fields by which a check is matched.
 pub(super) mod unique {
     use super::{Deserialize, Serialize, UniqueField};
 

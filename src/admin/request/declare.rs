@@ -1,31 +1,31 @@
-//! What files declare, as it stands on the socket: what would change or has changed, and what stands in the way.
+//! Declared configuration on the socket: changes, made or planned, and conflicts.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::user::LinkRow;
 
-/// What becomes of an object.
+/// A change of an object.
 #[derive(Serialize, Deserialize)]
 pub struct ChangeRow {
     /// `add`, `change`, `adopt`, `delete` or `leave`.
     pub op: String,
-    /// The name of its project; nothing of users.
+    /// Name of its project; `None` for users.
     pub project: Option<String>,
-    /// What it is: `project`, `channel`, `check`, `window`, `key` or `user`.
+    /// Kind of the object: `project`, `channel`, `check`, `window`, `key` or `user`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// How the file names it.
+    /// Identifier of the object in the file.
     pub id: String,
-    /// What of it changes.
+    /// Fields that change.
     pub fields: Vec<ChangedFieldRow>,
-    /// Its UUID, if it has one by now.
+    /// UUID of the object, if it has one already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<Uuid>,
-    /// Where a new check is pinged, if a server runs.
+    /// Ping URL of a new check, if a server runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// By which a new user chooses a password. It cannot be shown again.
+    /// Link by which a new user chooses a password. It cannot be shown again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkRow>,
 }
@@ -33,18 +33,18 @@ pub struct ChangeRow {
 /// A field that changes; secrets are masked.
 #[derive(Serialize, Deserialize)]
 pub struct ChangedFieldRow {
-    /// Its key.
+    /// Key of the field.
     pub name: String,
-    /// Its value before; nothing: it had none, or its default.
+    /// Value before; `None` if it had none, or its default.
     pub from: Option<String>,
-    /// Its value after.
+    /// Value after.
     pub to: Option<String>,
 }
 
-/// Why what files declare cannot be.
+/// Reason why the declared configuration cannot be applied.
 #[derive(Serialize, Deserialize)]
 pub struct ConflictRow {
-    /// The keys that lead to the object or the field in the file.
+    /// Keys that lead to the object or the field in the file.
     pub path: Vec<String>,
     /// A sentence: what is wrong, and what to do.
     pub reason: String,

@@ -1,82 +1,84 @@
-//! What can be asked of imports, as it stands on the socket.
+//! Requests about imports on the socket.
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::import_item::ImportItemCounts;
 use crate::import::item_rows::{ImportFlipRow, ImportItemRow, ImportPingRow};
 
-/// What can be asked of imports.
+/// Request about an import.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ImportRequest {
-    /// One begins with so many things; answered with its number, the first of as many in a row.
+    /// Begins an import of this size. The reply is the first of `ids` consecutive numbers; it is
+    /// also the number of the import.
     Begin {
-        /// How many numbers it needs.
+        /// Number of ids that it needs.
         ids: u64,
-        /// How many checks there are.
+        /// Number of checks.
         checks: u64,
     },
-    /// Entries of logs.
+    /// Adds log entries.
     Log {
-        /// Of which import.
+        /// Number of the import.
         import: u64,
-        /// Pings.
+        /// Pings of the log.
         pings: Vec<ImportPingRow>,
-        /// Flips.
+        /// Flips of the log.
         flips: Vec<ImportFlipRow>,
     },
-    /// A ping with a body that is too long for a line: it came in parts before.
+    /// Adds a ping with a body that is too long for a line. The body was sent before, in parts.
     LongPing {
-        /// Of which import.
+        /// Number of the import.
         import: u64,
-        /// The ping, without its body.
+        /// Ping without its body.
         ping: ImportPingRow,
-        /// Bytes of the body.
+        /// Length of the body in bytes.
         bytes: usize,
     },
-    /// Things.
+    /// Adds objects.
     Objects {
-        /// Of which import.
+        /// Number of the import.
         import: u64,
-        /// Which.
+        /// Objects to add.
         objects: Vec<ImportItemRow>,
     },
-    /// All of it is shown, or only looked at.
+    /// Finishes the import, or makes a dry run of that.
     Finish {
-        /// Nothing is shown: what would come of it is answered.
+        /// True for a dry run: the reply describes the result, and nothing becomes visible.
         look: bool,
-        /// Which import.
+        /// Number of the import.
         import: u64,
-        /// It tells from now on; else it is on trial.
+        /// True if alerts are sent from now on; false if the projects are on trial.
         live: bool,
-        /// The latest moment in the source; microseconds.
+        /// Latest timestamp in the source, in microseconds.
         newest: Option<i64>,
-        /// Secrets of old servers by which hashed keys are known, in the places that keys name.
+        /// Secrets of old servers, by which hashed keys are recognized. Keys refer to them by
+        /// index.
         #[serde(default)]
         secrets: Vec<String>,
-        /// What signed badge URLs there, in base64, if it was an overdue.
+        /// Key that signed badge URLs on the source, in base64, if that was an overdue server.
         #[serde(default)]
         signing: Option<String>,
-        /// How much was handed over.
+        /// Number of items that were sent.
         expected: ImportCountsRow,
-        /// It takes the place of projects whose checks were pinged or changed here, too.
+        /// True to replace even projects whose checks were pinged or changed here.
         replace: bool,
     },
-    /// It is forgotten.
+    /// Discards an import.
     Abandon {
-        /// Which.
+        /// Number of the import.
         import: u64,
     },
-    /// Imports under way, and projects on trial.
+    /// Lists open imports and projects on trial.
     List,
-    /// A project is no longer on trial.
+    /// Ends the trial of a project.
     Release {
-        /// Its name or UUID.
+        /// Name or UUID of the project.
         project: String,
     },
 }
 
-/// How much was handed over.
+/// Numbers of items that were sent.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "see `domain::staged::StagedCounts`")]
@@ -105,15 +107,15 @@ impl From<ImportCountsRow> for ImportItemCounts {
     }
 }
 
-/// An import under way, or a project on trial.
+/// An open import, or a project on trial.
 #[derive(Serialize, Deserialize)]
 pub struct ImportRow {
     /// `staged` or `trial`.
     pub state: String,
-    /// What `import abandon` takes, or the name of the project.
+    /// Number that `import abandon` takes, or the name of the project.
     pub name: String,
-    /// Checks that it has by now.
+    /// Number of checks so far.
     pub checks: u64,
-    /// When it began; of a trial nothing.
+    /// Time at which the import began; `None` for a trial.
     pub begun: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Users as they stand on the socket: what is asked of them, and the rows of their list. Passwords come as hashes.
+//! Requests about users on the socket, and the rows of their list. Passwords are sent as hashes.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -6,84 +6,84 @@ use uuid::Uuid;
 use super::form;
 use crate::domain::user::{Membership, PasswordHash, UserName};
 
-/// What a user may do; projects by name or UUID.
+/// Permissions of a user; projects by name or UUID.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum GrantRow {
-    /// Everything.
+    /// All permissions.
     Owner,
-    /// This, in these projects.
+    /// Permissions in these projects only.
     Projects(Vec<ProjectGrantRow>),
 }
 
-/// What a user may do in a project.
+/// Permissions of a user in a project.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectGrantRow {
-    /// Its name or UUID; in a list its name.
+    /// Name or UUID of the project; in a list its name.
     pub project: String,
-    /// What the user may do there.
+    /// Permissions of the user there.
     #[serde(with = "form::membership")]
     pub access: Membership,
 }
 
-/// What is asked about one user.
+/// Action on one user.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum UserAction {
-    /// A change; what is `None` stays.
+    /// Changes the user; `None` leaves a field as it is.
     Set {
-        /// Its new name.
+        /// New name.
         #[serde(default, with = "form::optional_user_name")]
         name: Option<UserName>,
-        /// What it may do.
+        /// New permissions.
         grant: Option<GrantRow>,
-        /// Whether it may sign in no more.
+        /// True to disable sign-in.
         disabled: Option<bool>,
     },
-    /// That it has this password; all its sessions end.
+    /// Sets the password. All sessions of the user end.
     Password(#[serde(with = "form::password_hash")] PasswordHash),
-    /// That it has no second factor from now on.
+    /// Removes the second factor.
     ResetTotp,
-    /// That it is removed.
+    /// Deletes the user.
     Delete,
-    /// That all its sessions end.
+    /// Ends all sessions of the user.
     SignOut,
-    /// The link by which it chooses its password.
+    /// Creates the link by which the user chooses a password.
     Link,
 }
 
-/// A link that was made. It cannot be shown again.
+/// A new link. It cannot be shown again.
 #[derive(Serialize, Deserialize)]
 pub struct LinkRow {
-    /// Of the user, if there is one yet.
+    /// User that the link is for; `None` if there is no user yet.
     pub user: Option<Uuid>,
-    /// Where the page lies, below the address of the service.
+    /// Path of the page, below the address of the service.
     pub path: String,
-    /// The whole address, if a server runs.
+    /// Full URL, if a server runs.
     pub url: Option<String>,
-    /// When it stops working, RFC 3339.
+    /// Time at which it expires, RFC 3339.
     pub expires: String,
 }
 
 /// A user in a list.
 #[derive(Serialize, Deserialize)]
 pub struct UserRow {
-    /// What commands may name it by.
+    /// UUID, by which commands may name it.
     pub uuid: Uuid,
-    /// Its name.
+    /// Name of the user.
     pub name: String,
-    /// What it may do.
+    /// Permissions of the user.
     pub grant: GrantRow,
     /// `active`, `invited` (it has no password yet) or `disabled`.
     pub status: String,
-    /// Whether it is asked for a second factor beside its password.
+    /// True if sign-in requires a second factor beside the password.
     #[serde(default)]
     pub second_factor: bool,
-    /// How many sessions are open.
+    /// Number of open sessions.
     pub sessions: usize,
-    /// When it was last seen in one of them, RFC 3339, told once in every hour.
+    /// Time of the last activity in a session, RFC 3339. Updated at most once an hour.
     pub seen: Option<String>,
-    /// When it was made, RFC 3339.
+    /// Creation time, RFC 3339.
     pub created: String,
 }

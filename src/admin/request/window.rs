@@ -1,4 +1,4 @@
-//! Maintenance windows as they stand on the socket.
+//! Maintenance windows on the socket.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
@@ -9,25 +9,25 @@ use crate::domain::maintenance_window::WindowTimesInput;
 /// A maintenance window in a list.
 #[derive(Serialize, Deserialize)]
 pub struct WindowRow {
-    /// What `window delete` takes.
+    /// UUID, which `window delete` takes.
     pub uuid: Uuid,
-    /// The name of its project.
+    /// Name of its project.
     pub project: String,
-    /// Its name.
+    /// Name of the window.
     pub name: String,
-    /// The tags that a check has to have.
+    /// Tags that a check must have.
     pub tags: String,
-    /// When one that does not recur opens, RFC 3339.
+    /// Start of a window that does not recur, RFC 3339.
     pub from: Option<String>,
-    /// When it closes, RFC 3339.
+    /// End of a window that does not recur, RFC 3339.
     pub to: Option<String>,
-    /// When one that recurs opens.
+    /// Schedule of a window that recurs.
     pub schedule: Option<String>,
-    /// For how long.
+    /// Duration of a window that recurs, in minutes.
     pub minutes: Option<u32>,
-    /// The zone of the schedule.
+    /// Time zone of the schedule.
     pub tz: Option<String>,
-    /// Until when it is open now, RFC 3339.
+    /// Time until which it is open now, RFC 3339.
     pub until: Option<String>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Times {
     tz: Option<String>,
 }
 
-/// How a name stands in JSON.
+/// JSON form of a name.
 pub(super) mod name {
     use super::{Deserialize, Deserializer, Serialize, Serializer, check};
     use crate::domain::text::Name;
@@ -61,7 +61,7 @@ pub(super) mod name {
     }
 }
 
-/// How tags stand in JSON.
+/// JSON form of tags.
 pub(super) mod tags {
     use super::{Deserialize, Deserializer, Serialize, Serializer, check};
     use crate::domain::text::Tags;

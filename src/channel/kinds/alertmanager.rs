@@ -1,4 +1,4 @@
-//! Prometheus' Alertmanager: an alert for each check, which ends by itself unless it is sent again.
+//! Prometheus Alertmanager: one alert for each check, which expires unless it is resent.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::domain::channel::ChannelSettings;
 use crate::domain::check::NameSet;
 use crate::domain::timestamp::Timestamp;
 
-/// Seconds for which an alert holds that is not sent again.
+/// Lifetime of an alert that is not resent, in seconds.
 const ALERT_LIFETIME_SECS: i64 = 300;
 
 pub(super) const ALERTMANAGER: ChannelSender = ChannelSender {
@@ -23,14 +23,15 @@ pub(super) const ALERTMANAGER: ChannelSender = ChannelSender {
     resend: Some(alerts_request),
     send: |call| alerts_request(call.settings, &[call.alert], call.attempt.at),
     judge: |_, _, response, now| match response.status {
-        // The valid ones may have been stored; the next minute sends all of them again.
+        // Alertmanager may have stored the valid ones; the next minute sends all of them again.
         400 => Verdict::RETRY_LATER,
         _ => response.default_verdict(now),
     },
     ..ChannelSender::DEFAULTS
 };
 
-/// One request for several alerts, at most 500 as the receiver's limit on bodies goes; those about no check are left out.
+/// One request for several alerts, at most 500 because of the receiver's limit on bodies. Alerts
+/// about no check are left out.
 fn alerts_request(settings: &ChannelSettings, alerts: &[&Alert], now: Timestamp) -> Vec<SendStep> {
     let of = |alert: &&Alert| alert.check.as_ref().map(|subject| alert_json(settings, alert, subject, now));
     let alerts: Vec<Value> = alerts.iter().filter_map(of).collect();
@@ -48,12 +49,12 @@ fn alerts_request(settings: &ChannelSettings, alerts: &[&Alert], now: Timestamp)
 }
 
 fn alert_json(settings: &ChannelSettings, alert: &Alert, subject: &AlertedCheck, now: Timestamp) -> Value {
-    // As long as a downtime lasts, the receiver knows it by the names under which it was told.
+    // During a downtime, the receiver identifies it by the names under which it was reported.
     let told = subject.facts.alerted_names.as_ref().map(|names| NameSet::clone(names).into_settings());
     let check = told.as_ref().unwrap_or(&subject.facts.settings);
     let mut labels = serde_json::Map::new();
     let mut label = |name: String, value: String| {
-        // An empty label is none.
+        // An empty label equals a missing one.
         if !value.is_empty() {
             labels.insert(name, value.into());
         }
@@ -71,7 +72,7 @@ fn alert_json(settings: &ChannelSettings, alert: &Alert, subject: &AlertedCheck,
     own.for_each(|(name, value)| label(name.to_owned(), value.to_owned()));
     let is_over = matches!(alert.event, AlertEvent::Up | AlertEvent::Closed);
     let began = subject.downtime.map_or(alert.at, |(from, _)| from);
-    // What is only tried ends within a minute.
+    // The alert of a test ends within a minute.
     let ends = match alert.event {
         _ if is_over => now,
         AlertEvent::Test => now.plus_secs(60),
@@ -82,7 +83,7 @@ fn alert_json(settings: &ChannelSettings, alert: &Alert, subject: &AlertedCheck,
         "annotations": { "summary": alert.title, "description": alert.lead },
         "endsAt": format_timestamp(ends),
     });
-    // A closed one began before; when, Alertmanager knows.
+    // A closed alert began earlier; Alertmanager knows the time.
     if alert.event != AlertEvent::Closed {
         insert_member(&mut alert_json, "startsAt", format_timestamp(began.min(ends)).into());
     }

@@ -1,4 +1,4 @@
-//! Apprise: handed on to whatever an Apprise API server reaches.
+//! Apprise: forwards to every service that an Apprise API server reaches.
 
 use serde_json::json;
 
@@ -13,9 +13,10 @@ pub(super) const APPRISE: ChannelSender = ChannelSender {
     send_rate: |_| rate(5, 1),
     send,
     judge: |_, _, response, now| match response.status {
-        // Nothing is configured under the key.
+        // The key has no configuration.
         204 => Verdict::ChannelUnusable,
-        // Some of its targets failed. The others have it, and would have it twice.
+        // Some of its targets failed. The others have received the message, and would receive it
+        // twice.
         424 => Verdict::Delivered,
         _ => response.default_verdict(now),
     },
@@ -33,7 +34,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
             AlertSeverity::Warning => "warning",
             AlertSeverity::Info => "info",
         },
-        // Targets that know no Markdown get it as it is.
+        // Targets without support for Markdown show it unchanged.
         "format": if is_markdown { "markdown" } else { "text" },
     });
     for key in ["tag", "urls"] {

@@ -1,4 +1,4 @@
-//! Calls that say what is down, by Twilio.
+//! Phone calls that read the alert, through Twilio.
 
 use crate::channel::kinds::{ChannelSender, SendContext, rate, twilio};
 use crate::channel::render::{Dialect, LengthLimit, LengthUnit, truncate_line};

@@ -10,7 +10,7 @@ use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channel::template::format_timestamp;
 use crate::channel::transport_reply::{Verdict, retry_delay};
 
-/// Together with title and fields an embed has 6,000 characters at most; the text alone 4,096.
+/// An embed has at most 6,000 characters with title and fields; its text alone at most 4,096.
 const TEXT_LIMIT: LengthLimit = LengthLimit(3_000, LengthUnit::Utf16);
 
 pub(super) const DISCORD: ChannelSender = ChannelSender {
@@ -54,7 +54,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         }
         insert_member(&mut message, "embeds", json!([embed]));
     }
-    // The name that it had before still stands in old settings.
+    // Old settings contain the former domain.
     let url = call.required("url").replacen("://discordapp.com/", "://discord.com/", 1);
     let thread = call.get("thread").map_or_else(String::new, |thread| format!("&thread_id={thread}"));
     let separator = if url.contains('?') { '&' } else { '?' };

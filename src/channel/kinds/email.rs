@@ -1,4 +1,4 @@
-//! Mail: text and HTML, in one thread for each downtime.
+//! Mail: text and HTML, with one thread for each downtime.
 
 use crate::channel::alert::{Alert, CheckFacts};
 use crate::channel::kinds::{ChannelSender, SendContext, rate};
@@ -7,13 +7,14 @@ use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, tru
 use crate::channel::send_step::{AlertMail, SendStep};
 use crate::domain::alert::AlertEvent;
 
-/// Mails can be long; so much is more than anybody reads.
+/// Mails may be long; this is more than a person reads.
 const TEXT_LIMIT: LengthLimit = LengthLimit(60_000, LengthUnit::Bytes);
-/// Characters of the job's output.
+/// Maximum number of characters of the job's output.
 const MAX_OUTPUT_CHARS: usize = 10_000;
-/// Bytes of a mail that was the last ping and goes with the alert.
+/// Maximum length of the last ping, if it was a mail, to be attached, in bytes.
 const MAX_ATTACHMENT_BYTES: usize = 1_000_000;
-/// Its header fields that go along. Others say to whom it went, and that address pings the check.
+/// Header fields that the attached mail keeps. Others contain its recipient, and that address pings
+/// the check.
 const ATTACHED_HEADER_FIELDS: [&str; 5] = ["from", "subject", "date", "mime-version", "content-"];
 
 pub(super) const EMAIL: ChannelSender = ChannelSender { name: "email", send_rate: |_| rate(30, 2), send, ..ChannelSender::DEFAULTS };
@@ -41,7 +42,8 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     }))]
 }
 
-/// The mail that was the last ping, without the header fields that say to whom it went; none if an address that pings is left in it.
+/// Last ping, if it was a mail, without the header fields that contain its recipient. `None` if an
+/// address that pings remains in it.
 fn last_ping_attachment(facts: &CheckFacts) -> Option<Vec<u8>> {
     let ping = facts.last_ping.as_ref()?;
     let read = ping.mail.as_ref().filter(|_| !ping.body.is_empty() && ping.body.len() <= MAX_ATTACHMENT_BYTES)?;
@@ -51,8 +53,8 @@ fn last_ping_attachment(facts: &CheckFacts) -> Option<Vec<u8>> {
     all_safe.then_some(mail)
 }
 
-/// A message with these header fields alone, names in lower case; a name that ends in a hyphen stands for all that begin so. `None`: it has
-/// no end of its header.
+/// Keeps only these header fields of a message. Names are in lower case; one that ends in a hyphen
+/// is a prefix. `None`: the header has no end.
 fn filter_header_fields(message: &[u8], names: &[&str]) -> Option<Vec<u8>> {
     let mut kept = Vec::with_capacity(message.len());
     let (mut rest, mut keeps) = (message, false);
@@ -76,7 +78,7 @@ fn filter_header_fields(message: &[u8], names: &[&str]) -> Option<Vec<u8>> {
     }
 }
 
-/// `DOWN | name`: people have filters for this form.
+/// Subject such as `DOWN | name`: mail filters of users depend on this form.
 fn subject(alert: &Alert) -> String {
     let name = alert.check.as_ref().map(|subject| subject.name.as_str());
     let subject = match (alert.event, name) {
@@ -99,7 +101,7 @@ fn headers(call: &SendContext<'_>) -> Vec<(&'static str, String)> {
     if let Some(link) = &attempt.unsubscribe_url {
         headers.push(("List-Unsubscribe", format!("<{link}>")));
         if link.starts_with("https://") {
-            // RFC 8058 knows no other scheme.
+            // RFC 8058 permits no other scheme.
             headers.push(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
         }
     }

@@ -22,7 +22,7 @@ pub(super) const GOOGLECHAT: ChannelSender = ChannelSender {
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;
     let title = call.title(LengthLimit(200, LengthUnit::Chars));
-    // Its text paragraphs know the same few tags as Pushover, and lines that end as in plain text.
+    // Its text paragraphs support the same few tags as Pushover, and line ends as in plain text.
     let show = TextSections { title: false, facts: false, link: false, ..TextSections::ALL };
     let text = call.text(Dialect::Pushover, show, TEXT_LIMIT);
     let message = if call.attempt.plain {

@@ -21,7 +21,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     if let Some(priority) = call.priority() {
         insert_member(&mut message, "priority", priority.into());
     }
-    // A token in the URL would end in logs.
+    // A token in the URL would appear in logs.
     ChannelRequest::post(format!("{}/message", call.base_url("url")))
         .with_user_url()
         .with_header("X-Gotify-Key", call.required("token"))

@@ -1,4 +1,4 @@
-//! Matrix: a message event with a transaction id, so that what is sent twice arrives once.
+//! Matrix: a message event with a transaction id, so that a duplicate is dropped.
 
 use serde_json::json;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use crate::channel::send_step::{ChannelRequest, RequestMethod, SendStep, insert_
 use crate::channel::transport_reply::{ChannelResponse, Verdict, retry_delay};
 use crate::domain::timestamp::Timestamp;
 
-/// An event has 65,536 bytes; the text is in it twice, and JSON may need more.
+/// An event has at most 65,536 bytes. It contains the text twice, and JSON escapes take more.
 const TEXT_LIMIT: LengthLimit = LengthLimit(12_000, LengthUnit::Bytes);
-/// Joins the room; an alias is resolved by that.
+/// Role of the request that joins the room, which also resolves an alias.
 const JOIN_ROLE: &str = "join";
-/// Sends after joining.
+/// Role of the request that sends after joining.
 const AFTER_JOIN_ROLE: &str = "joined";
 
 pub(super) const MATRIX: ChannelSender =
@@ -52,7 +52,7 @@ fn message_steps(call: &SendContext<'_>, room: &str, role: &'static str) -> Vec<
         .into_steps()
 }
 
-/// The plainest form is another event than the one that was refused.
+/// Transaction id. The plainest form is another event than the refused one.
 fn transaction_id(call: &SendContext<'_>) -> String {
     let id = &call.attempt.id;
     if call.attempt.plain { format!("{id}-plain") } else { id.clone() }
@@ -65,7 +65,7 @@ fn judge(call: &SendContext<'_>, request: &ChannelRequest, response: &ChannelRes
             None => Verdict::RETRY_LATER,
         },
         401 if response.json_at("/errcode") == "M_UNKNOWN_TOKEN" => Verdict::ChannelUnusable,
-        // It may have been invited and not have joined yet.
+        // The user may be invited but not have joined yet.
         403 if request.role.is_empty() => Verdict::Continue(join_steps(call)),
         429 => match response.json_at("/retry_after_ms").as_f64().and_then(|millis| retry_delay(millis / 1_000.0)) {
             Some(after) if response.header("retry-after").is_none() => {

@@ -1,4 +1,4 @@
-//! Mattermost: the same form as Slack's, with its own Markdown in it.
+//! Mattermost: the message format of Slack with Mattermost's own Markdown.
 
 use crate::channel::kinds::slack::attachment_message;
 use crate::channel::kinds::{ChannelSender, SendContext, rate};

@@ -10,7 +10,7 @@ use crate::channel::render::sanitize::to_one_line;
 use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, truncate_line};
 use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 
-/// A card has 28 kB at most; JSON may need several bytes for one.
+/// A card has at most 28 kB; JSON may need several bytes for one.
 const TEXT_LIMIT: LengthLimit = LengthLimit(4_000, LengthUnit::Bytes);
 
 pub(super) const MSTEAMSW: ChannelSender = ChannelSender {
@@ -33,7 +33,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         AlertSeverity::Info => "default",
     };
     let show = TextSections { title: false, facts: false, link: false, output: 0 };
-    // Text blocks know a little Markdown.
+    // Text blocks support a little Markdown.
     let text = call.text(Dialect::Markdown, show, TEXT_LIMIT);
     let title = call.title(LengthLimit(300, LengthUnit::Chars));
     let mut body = vec![json!({
@@ -52,7 +52,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
             let lines: Vec<_> = output.text.lines().collect();
             let last = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default();
             let snippet: Vec<_> = last.iter().map(|line| truncate_line(&to_one_line(line), LengthLimit(200, LengthUnit::Bytes))).collect();
-            // Phones do not know the block.
+            // Phones do not support this block.
             let lines: Vec<_> = snippet.iter().map(|line| Dialect::Markdown.escape(line)).collect();
             let text = json!({ "type": "TextBlock", "text": lines.join("\n\n"), "fontType": "monospace", "wrap": true });
             body.push(json!({ "type": "CodeBlock", "codeSnippet": snippet.join("\n"), "language": "PlainText", "fallback": text }));

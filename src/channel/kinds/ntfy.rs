@@ -9,7 +9,7 @@ use crate::channel::transport_reply::{Verdict, delay_until};
 use crate::domain::timestamp::Timestamp;
 use std::time::Duration;
 
-/// What a longer message would become: an attachment (its limit is 4,096 bytes).
+/// A longer message would become an attachment (the limit is 4,096 bytes).
 const TEXT_LIMIT: LengthLimit = LengthLimit(3_800, LengthUnit::Bytes);
 
 pub(super) const NTFY: ChannelSender = ChannelSender {
@@ -17,9 +17,9 @@ pub(super) const NTFY: ChannelSender = ChannelSender {
     send_rate: |_| rate(10, 6),
     send,
     judge: |_, _, response, now| match response.status {
-        // The quota of the day is used up. It begins anew at midnight, UTC.
+        // The daily quota is used up. It resets at midnight, UTC.
         429 if response.json_at("/code") == 42_908 => Verdict::RetryLater { after: delay_until(next_midnight(now), now) },
-        // There is no Retry-After.
+        // The response has no Retry-After.
         429 if response.header("retry-after").is_none() => Verdict::RetryLater { after: Some(Duration::from_secs(60)) },
         _ => response.default_verdict(now),
     },
@@ -38,13 +38,13 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         "title": truncate_line(&alert.title, LengthLimit(250, LengthUnit::Bytes)),
         "message": call.text(dialect, TextSections { link: false, ..TextSections::BELOW_TITLE }, TEXT_LIMIT),
         "tags": [alert.severity.tag()],
-        // A repeat takes the place of what is there (ntfy 2.16).
+        // A duplicate replaces the earlier message (ntfy 2.16).
         "sequence_id": call.attempt.id,
     });
     if is_markdown {
         insert_member(&mut message, "markdown", true.into());
     }
-    // Priority 0 sends nothing, but whoever tries the channel wants to see something.
+    // Priority 0 sends nothing, but a test must be visible.
     if let Some(priority) = call.priority().filter(|priority| *priority > 0) {
         insert_member(&mut message, "priority", priority.into());
     }

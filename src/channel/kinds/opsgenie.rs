@@ -29,7 +29,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let close =
         || post(format!("{url}/{alias}/close?identifierType=alias")).with_json(&json!({ "source": "overdue", "note": alert.title }));
     match alert.event {
-        // What is only tried must not stay open.
+        // A test must not stay open.
         AlertEvent::Test => [open().into_steps(), close().into_steps()].concat(),
         AlertEvent::Up | AlertEvent::Closed => close().into_steps(),
         _ => open().into_steps(),

@@ -12,7 +12,7 @@ pub(super) const PAGERTREE: ChannelSender =
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (opens, closes) = match call.alert.event {
-        // What is only tried must not stay open.
+        // A test must not stay open.
         AlertEvent::Test => (true, true),
         AlertEvent::Up | AlertEvent::Closed => (false, true),
         _ => (true, false),

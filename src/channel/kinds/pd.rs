@@ -1,4 +1,4 @@
-//! PagerDuty, by its Events API.
+//! PagerDuty, through its Events API.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ pub(super) const PD: ChannelSender = ChannelSender {
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let actions: &[&str] = match call.alert.event {
-        // What is only tried must not stay open.
+        // A test must not stay open.
         AlertEvent::Test => &["trigger", "resolve"],
         AlertEvent::Up | AlertEvent::Closed => &["resolve"],
         _ => &["trigger"],

@@ -7,16 +7,17 @@ use crate::channel::transport_reply::{ChannelResponse, Verdict};
 use crate::domain::alert::AlertEvent;
 use crate::domain::timestamp::Timestamp;
 
-/// The priority that asks again until somebody acknowledges.
+/// Priority that repeats until a person acknowledges.
 const EMERGENCY_PRIORITY: i64 = 2;
-/// Stops that asking. Whether it works or not, the message that follows is sent.
+/// Role of the request that ends the repetition. The message that follows is sent whether or not it
+/// succeeds.
 const CANCEL_ROLE: &str = "cancel";
 
 pub(super) const PO: ChannelSender = ChannelSender { name: "po", send_rate: |_| rate(6, 10), send, judge, ..ChannelSender::DEFAULTS };
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (alert, token) = (call.alert, call.required("token"));
-    // Priority -3 sends nothing, but whoever tries the channel wants to see something.
+    // Priority -3 sends nothing, but a test must be visible.
     let priority = call.priority().filter(|priority| *priority >= -2).unwrap_or_default();
     let key = alert.incident_key(call.attempt);
     let (title, at, number) = (call.title(LengthLimit(250, LengthUnit::Chars)), alert.at.secs().to_string(), priority.to_string());
@@ -58,7 +59,7 @@ fn judge(_: &SendContext<'_>, request: &ChannelRequest, response: &ChannelRespon
         _ if request.role == CANCEL_ROLE => Verdict::Delivered,
         200 if response.json_at("/status") == 1 => Verdict::Delivered,
         400 if response.json_at("/user") == "invalid" || response.json_at("/token") == "invalid" => Verdict::ChannelUnusable,
-        // The quota of the month.
+        // The monthly quota is used up.
         429 => response.retry_at_header("x-limit-app-reset", now),
         200 => Verdict::RETRY_LATER,
         _ => response.default_verdict(now),

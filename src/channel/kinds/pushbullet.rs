@@ -24,7 +24,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
         "type": "note",
         "title": call.title(LengthLimit(250, LengthUnit::Chars)),
         "body": call.text(Dialect::Plain, show, LengthLimit(4_000, LengthUnit::Bytes)),
-        // What is pushed twice under one name arrives once.
+        // A duplicate with the same id is dropped.
         "guid": call.attempt.id,
     });
     if let Some(link) = &call.alert.link {

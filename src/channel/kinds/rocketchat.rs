@@ -1,4 +1,4 @@
-//! Rocket.Chat: the same form as Slack's, with Markdown in it.
+//! Rocket.Chat: the message format of Slack, with Markdown.
 
 use crate::channel::kinds::slack::attachment_message;
 use crate::channel::kinds::{ChannelSender, SendContext, rate};
@@ -11,7 +11,7 @@ pub(super) const ROCKETCHAT: ChannelSender = ChannelSender {
     send_rate: |_| rate(1, 1),
     send,
     judge: |_, _, response, now| match response.status {
-        // A webhook whose script refuses answers 200 as well.
+        // A webhook whose script refuses also answers 200.
         200 if response.json_at("/success") == false => Verdict::Unsendable,
         429 => response.retry_at_header("x-ratelimit-reset", now),
         _ => response.default_verdict(now),

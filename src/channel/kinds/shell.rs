@@ -39,7 +39,8 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     ];
     let own = variables.into_iter().map(|(name, value)| (format!("OVERDUE_ALERT_{name}"), environment_value(&value)));
     vec![SendStep::Command(ShellInvocation {
-        // Nothing is filled in: a name or a tag would be parsed by the shell, and whoever names a check could run commands.
+        // No placeholders: the shell would parse a name or a tag, so that a user who names a check
+        // could run commands.
         command: command.to_owned(),
         environment: values.environment_variables().chain(own).collect(),
         input: values.event_json().to_string().into_bytes(),

@@ -1,4 +1,4 @@
-//! Signal, by signal-cli or signal-cli-rest-api.
+//! Signal, through signal-cli or signal-cli-rest-api.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channel::transport_reply::{ChannelResponse, Verdict, retry_delay};
 use crate::domain::timestamp::Timestamp;
 
-/// What a longer message would become: an attachment.
+/// A longer message would become an attachment.
 const TEXT_LIMIT: LengthLimit = LengthLimit(1_900, LengthUnit::Bytes);
 const HOUR: f64 = 3_600.0;
 
@@ -70,7 +70,7 @@ fn judge(call: &SendContext<'_>, _: &ChannelRequest, response: &ChannelResponse,
     }
 }
 
-/// Whether nobody of those that it was for has Signal.
+/// True if none of the recipients has Signal.
 fn is_unregistered(results: &Value) -> bool {
     let is_one = |one: &Value| one.get("type").is_some_and(|name| name == "UNREGISTERED_FAILURE");
     results.as_array().is_some_and(|results| !results.is_empty() && results.iter().all(is_one))

@@ -6,7 +6,7 @@ use crate::channel::kinds::{ChannelSender, SendContext, rate};
 use crate::channel::render::{Dialect, LengthLimit, LengthUnit, TextSections, disarm_mentions, render_output, truncate_line};
 use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 
-/// What Slack says of a webhook that takes nothing any more.
+/// Errors of a webhook that no longer accepts messages.
 const UNUSABLE_WEBHOOK_ERRORS: [&str; 9] = [
     "action_prohibited",
     "channel_is_archived",
@@ -40,10 +40,11 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     ChannelRequest::post(call.required("url")).with_json(&message).into_steps()
 }
 
-/// The message as Slack and those that took its form over have it.
+/// Message in the format of Slack, which other services share.
 pub(super) fn attachment_message(call: &SendContext<'_>, dialect: Dialect, limit: LengthLimit) -> Value {
     let alert = call.alert;
-    // Slack has no escape for its marks. So it is to read none in what others have written, but in the block of the output alone.
+    // Slack has no escapes for its marks. Marks are therefore turned off for text from users,
+    // except in the block of the output.
     let is_slack = dialect == Dialect::Slack;
     let show = TextSections { title: false, facts: false, link: false, output: if is_slack { 0 } else { TextSections::ALL.output } };
     if call.attempt.plain {
@@ -59,12 +60,12 @@ pub(super) fn attachment_message(call: &SendContext<'_>, dialect: Dialect, limit
     };
     let fields: Vec<Value> = alert.facts.iter().map(|fact| field(fact.label, &fact.value)).collect();
     let title = call.title(LengthLimit(1_000, LengthUnit::Chars));
-    // Rocket.Chat shows titles as they are.
+    // Rocket.Chat shows titles unchanged.
     let written = if dialect == Dialect::RocketChat { disarm_mentions(&title) } else { dialect.escape(&title) };
     let marked: &[&str] = if is_slack { &[] } else { &["text", "fields"] };
     let colour = format!("#{:06x}", alert.severity.colour());
     let mut attachment = json!({
-        // It may be shown as it is, so that no mention must be in it.
+        // It may be shown unchanged, so it must contain no mention.
         "fallback": written,
         "color": colour,
         "title": written,

@@ -1,4 +1,4 @@
-//! Text messages, by Twilio.
+//! Text messages, through Twilio.
 
 use crate::channel::alert_text::duplicate_note;
 use crate::channel::kinds::{ChannelSender, SendContext, rate, twilio};
@@ -6,7 +6,8 @@ use crate::channel::render::sanitize::to_one_line;
 use crate::channel::render::{LengthLimit, LengthUnit, plain_summary, truncate_line};
 use crate::channel::send_step::SendStep;
 
-/// Returns the length of a text in GSM-7, where some characters of ASCII count twice; `None`: it has others.
+/// Returns the length of a text in GSM-7, where some ASCII characters count twice. `None`: it has
+/// other characters.
 fn gsm7_length(text: &str) -> Option<usize> {
     let length = |c: char| match c {
         '[' | ']' | '{' | '}' | '\\' | '^' | '~' | '|' => Some(2),
@@ -16,7 +17,7 @@ fn gsm7_length(text: &str) -> Option<usize> {
     text.chars().map(length).sum()
 }
 
-/// Two segments: of 153 characters where all are in the small alphabet, else of 67.
+/// Two segments: of 153 characters in GSM-7, otherwise of 67.
 const MAX_LENGTHS: [usize; 2] = [306, 134];
 
 pub(super) const SMS: ChannelSender = ChannelSender {
@@ -31,7 +32,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (alert, attempt) = (call.alert, call.attempt);
     let mark = duplicate_note(attempt).map_or_else(String::new, |_| "Repeat? ".into());
     let text = if attempt.plain { plain_summary(alert) } else { format!("{mark}{}", alert.short) };
-    // The small alphabet has no backtick, and one would halve the room for all.
+    // GSM-7 has no backtick, and a single one would halve the maximum length.
     let text = to_one_line(&text).replace('`', "'");
     let [narrow, wide] = MAX_LENGTHS;
     let text = if gsm7_length(&text).is_some_and(|septets| septets <= narrow) {

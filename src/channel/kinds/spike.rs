@@ -11,7 +11,7 @@ pub(super) const SPIKE: ChannelSender = ChannelSender { name: "spike", send_rate
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (opens, closes) = match call.alert.event {
-        // What is only tried must not stay open.
+        // A test must not stay open.
         AlertEvent::Test => (true, true),
         AlertEvent::Up | AlertEvent::Closed => (false, true),
         _ => (true, false),
@@ -39,7 +39,8 @@ fn body(call: &SendContext<'_>, is_open: bool) -> Value {
     body
 }
 
-/// The title, which is what Spike.sh knows an incident by: the same when it ends, and of no other check, whatever that is called.
+/// Title, by which Spike.sh identifies an incident. It is the same when the incident ends, and
+/// differs from the titles of other checks, even with the same name.
 fn incident_title(call: &SendContext<'_>) -> String {
     let incident = call.alert.incident_key(call.attempt);
     let Some(subject) = call.alert.check.as_ref().filter(|_| call.alert.event != AlertEvent::Test) else {

@@ -10,12 +10,14 @@ use crate::channel::send_step::{ChannelRequest, SendStep, insert_member};
 use crate::channel::transport_reply::{ChannelResponse, Verdict, retry_delay};
 use crate::domain::timestamp::Timestamp;
 
-/// Its limit holds after marks are taken out; they are few, so the text with them is counted.
+/// Telegram applies its limit to the text without marks. They are few, so the text with them is
+/// counted.
 const TEXT_LIMIT: LengthLimit = LengthLimit(4_096, LengthUnit::Utf16);
 
 pub(super) const TELEGRAM: ChannelSender = ChannelSender {
     name: "telegram",
-    // Ids of groups are negative; a group takes 20 messages a minute, any other chat one a second.
+    // Ids of groups are negative. A group accepts 20 messages per minute, any other chat one per
+    // second.
     send_rate: |settings| match settings.get("chat") {
         Some(chat) if chat.starts_with('-') => rate(5, 3),
         _ => Some(SendRate { burst: 1, refill: Duration::from_secs(1) }),
@@ -55,7 +57,7 @@ fn judge(response: &ChannelResponse, now: Timestamp) -> Verdict {
             _ if description.contains("chat not found") => Verdict::ChannelUnusable,
             _ => Verdict::Unsendable,
         },
-        // Only the service itself says so in JSON.
+        // Only the service itself answers this in JSON.
         401 | 403 | 404 if response.json_at("/ok") == false => Verdict::ChannelUnusable,
         _ => response.default_verdict(now),
     }

@@ -16,7 +16,7 @@ pub(super) const TRELLO: ChannelSender = ChannelSender {
     ..ChannelSender::DEFAULTS
 };
 
-/// Whether Trello itself refuses key, token or list: it answers with a few words, or with JSON.
+/// True if Trello itself refuses key, token or list: it answers with a few words, or with JSON.
 fn is_trello_error(response: &ChannelResponse) -> bool {
     const BEGINNINGS: [&str; 5] = ["invalid ", "expired ", "unauthorized ", "the requested resource was not found", "model not found"];
     let text = response.text().trim().to_ascii_lowercase();
@@ -26,7 +26,7 @@ fn is_trello_error(response: &ChannelResponse) -> bool {
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let name = truncate_line(&call.alert.title, LengthLimit(500, LengthUnit::Chars));
     let text = call.text(Dialect::Markdown, TextSections::BELOW_TITLE, LengthLimit(10_000, LengthUnit::Chars));
-    // Key and token in the body: in the URL they would end in logs.
+    // Key and token are in the body: in the URL they would appear in logs.
     let fields = [
         ("idList", call.required("list")),
         ("name", &name),

@@ -1,18 +1,18 @@
-//! What text messages, calls and WhatsApp have in common: Twilio's API.
+//! Twilio's API, which text messages, calls and WhatsApp share.
 
 use crate::channel::kinds::SendContext;
 use crate::channel::send_step::{ChannelRequest, percent_encode};
 use crate::channel::transport_reply::{ChannelResponse, Verdict};
 use crate::domain::timestamp::Timestamp;
 
-/// A request that makes one of these things: `Messages`, `Calls`.
+/// Request that creates a resource: `Messages` or `Calls`.
 pub(super) fn twilio_request(call: &SendContext<'_>, what: &str, fields: &[(&str, &str)]) -> ChannelRequest {
     let account = percent_encode(call.required("account"), "");
     let url = format!("{}/2010-04-01/Accounts/{account}/{what}.json", call.base_url("api"));
     ChannelRequest::post(url).with_basic_auth(call.required("account"), call.required("token")).with_form(fields)
 }
 
-/// The field that says who sends, where both a number and a service can.
+/// Field of the sender, if both a number and a service are possible.
 pub(super) fn sender_field<'a>(call: &SendContext<'a>) -> (&'static str, &'a str) {
     match call.get("service") {
         Some(service) => ("MessagingServiceSid", service),
@@ -22,7 +22,7 @@ pub(super) fn sender_field<'a>(call: &SendContext<'a>) -> (&'static str, &'a str
 
 pub(super) fn judge(response: &ChannelResponse, now: Timestamp) -> Verdict {
     match (response.status, response.json_at("/code").as_i64()) {
-        // No such number; the receiver said STOP; no mobile phone.
+        // The number does not exist; the recipient answered STOP; it is no mobile phone.
         (400, Some(21_211 | 21_610 | 21_614)) => Verdict::ChannelUnusable,
         _ => response.default_verdict(now),
     }

@@ -1,4 +1,4 @@
-//! Splunk On-Call, which was VictorOps: an incident for each check.
+//! Splunk On-Call, formerly VictorOps: an incident for each check.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ pub(super) const VICTOROPS: ChannelSender = ChannelSender {
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;
     let types: &[&str] = match alert.event {
-        // What is only tried must not stay open.
+        // A test must not stay open.
         AlertEvent::Test => &["CRITICAL", "RECOVERY"],
         AlertEvent::Up | AlertEvent::Closed => &["RECOVERY"],
         _ => &["CRITICAL"],

@@ -1,4 +1,4 @@
-//! Webhook: requests as their owner wrote them.
+//! Webhook: requests from templates of the channel's owner.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -25,7 +25,7 @@ pub(super) const WEBHOOK: ChannelSender = ChannelSender {
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let (alert, attempt) = (call.alert, call.attempt);
     let Some(values) = TemplateValues::for_alert(alert, attempt) else { return Vec::new() };
-    // Whoever tries a channel that tells only one way gets that.
+    // A test of a channel with one event uses that event.
     let ways = if alert.is_up() { ["up", "down"] } else { ["down", "up"] };
     let tried = if alert.event == AlertEvent::Test { 2 } else { 1 };
     let mut urls = ways.into_iter().take(tried).filter_map(|way| Some((call.get(&format!("{way}-url"))?, way)));
@@ -33,7 +33,7 @@ fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     filled_request(call, (url, way), &values).map_or_else(|reason| vec![SendStep::Unsendable(reason)], ChannelRequest::into_steps)
 }
 
-/// The request with all placeholders filled in; the error says which template comes to too much.
+/// Request with all placeholders filled in. The error names the template that becomes too long.
 fn filled_request(call: &SendContext<'_>, (url, way): (&str, &str), values: &TemplateValues<'_>) -> Result<ChannelRequest, String> {
     let own = |key: &str| call.get(&format!("{way}-{key}")).or(call.get(key));
     let method = match own("method") {
@@ -55,7 +55,7 @@ fn filled_request(call: &SendContext<'_>, (url, way): (&str, &str), values: &Tem
     Ok(request)
 }
 
-/// The owner's headers, those that the owner did not set, and the signature.
+/// Adds the owner's headers, the defaults for headers that are not set, and the signature.
 fn add_headers(request: &mut ChannelRequest, call: &SendContext<'_>, way: &str, values: &TemplateValues<'_>) -> Result<(), String> {
     let (general, special) = ("header.", format!("{way}-header."));
     let specials = call.settings.pairs().filter_map(|(key, value)| Some((key.strip_prefix(&special)?, value)));
@@ -91,7 +91,7 @@ fn add_headers(request: &mut ChannelRequest, call: &SendContext<'_>, way: &str, 
     Ok(())
 }
 
-/// A signature as Standard Webhooks has it: of id, time and body.
+/// Signature by Standard Webhooks, over id, time and body.
 fn webhook_signature(secret: &str, id: &str, at: &str, body: &[u8]) -> Option<String> {
     let key = match secret.strip_prefix("whsec_") {
         Some(key) => BASE64_STANDARD.decode(key).ok()?,

@@ -1,4 +1,4 @@
-//! WhatsApp messages from templates, by Twilio.
+//! WhatsApp messages from templates, through Twilio.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ pub(super) const WHATSAPP: ChannelSender = ChannelSender {
 
 fn send(call: &SendContext<'_>) -> Vec<SendStep> {
     let alert = call.alert;
-    // The templates know one name; of several checks the first stands for all.
+    // The templates have one name; for several checks, the first one and a count.
     let listed: Vec<_> = alert.lists.iter().flat_map(|list| &list.items).collect();
     let name = match (&alert.check, listed.as_slice()) {
         (Some(subject), _) => subject.name.clone(),

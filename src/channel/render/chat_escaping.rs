@@ -1,19 +1,20 @@
-//! Text as chats show it unchanged, each by what it reads: not every backslash is an escape there.
+//! Escapes text for chats so that they show it unchanged. Each chat has its own rules: a backslash
+//! is not always an escape.
 
 use super::dialect::WORD_JOINER;
 use super::url;
 
-/// The URLs of which a chat makes links.
+/// URLs that a chat turns into links.
 #[derive(Clone, Copy)]
 enum Links {
-    /// Those after any character that is no letter or digit, and some after these.
+    /// URLs after any character but letters and digits, and some after these.
     Everywhere,
-    /// Those after a blank or one of these characters, and no others.
+    /// URLs after whitespace or one of these characters only.
     After(&'static str),
 }
 
 impl Links {
-    /// True if a link is made of every URL after this character.
+    /// True if every URL after this character becomes a link.
     fn begin_after(self, c: char) -> bool {
         match self {
             Self::Everywhere => !c.is_ascii_alphanumeric(),
@@ -21,23 +22,24 @@ impl Links {
         }
     }
 
-    /// Bytes of the scheme with its colon that a text begins with, if a link may be made of what follows; 0: none.
+    /// Length in bytes of the scheme with its colon at the beginning of a text, if a link may begin
+    /// there; otherwise 0.
     fn scheme_length(self, before: char, text: &str) -> usize {
         let length = url::scheme_length(text);
         if matches!(self, Self::Everywhere) || self.begin_after(before) { length } else { 0 }
     }
 }
 
-/// A character of a text and what stands around it.
+/// Character of a text and its surroundings.
 struct Position<'a> {
     c: char,
     before: char,
     after: &'a str,
-    /// Whether only blanks and the digits of a numbered list stand between the beginning of its line and it.
+    /// True if only whitespace and the digits of a numbered list precede it on its line.
     leads: bool,
 }
 
-/// How a character is written so that it shows as it is.
+/// Escape for a character that shows it unchanged.
 enum Written {
     AsItIs,
     AfterBackslash,
@@ -46,9 +48,9 @@ enum Written {
     As(&'static str),
 }
 
-/// A text in which each character is written as `write` has it, and a URL as `show` has it. What is not written as it is would become a part
-/// of the URL in front of it, so a blank divides the two; and it would become a part of what only looks like a URL, so that no link is to be
-/// made of that.
+/// Returns a text with each character escaped by `write`, and each URL by `show`. An escaped
+/// character would become part of a URL in front of it, so a space separates the two. It would also
+/// become part of a text that only resembles a URL, so that text must not become a link.
 fn escaped(text: &str, links: Links, show: impl Fn(&str) -> String, write: impl Fn(&Position<'_>) -> Written) -> String {
     let mut escaped = String::with_capacity(text.len() + text.len() / 8);
     let (mut leads, mut before, mut is_after_url) = (true, '\n', false);
@@ -86,11 +88,12 @@ fn escaped(text: &str, links: Links, show: impl Fn(&str) -> String, write: impl 
     escaped
 }
 
-/// CommonMark, as GitHub, Trello, Gotify, ntfy, Teams and the targets of Apprise read it. Some of them make links of URLs and some do not.
+/// CommonMark as in GitHub, Trello, Gotify, ntfy, Teams and the targets of Apprise. Some of them
+/// turn URLs into links and some do not.
 pub(super) fn markdown(text: &str) -> String {
     let show = |url: &str| url::without_marks(&url::without_mentions(url));
     escaped(text, Links::Everywhere, show, |at| match at.c {
-        // Two blanks make a line end one that counts.
+        // Two spaces make a hard line break.
         '\n' => Written::As("  \n"),
         '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
         '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '&' | '#' => Written::AfterBackslash,
@@ -99,7 +102,7 @@ pub(super) fn markdown(text: &str) -> String {
     })
 }
 
-/// Discord: a backslash before any punctuation. Mentions are off by `allowed_mentions`.
+/// Discord: a backslash before any punctuation. `allowed_mentions` turns mentions off.
 pub(super) fn escape_discord(text: &str) -> String {
     escaped(text, Links::Everywhere, str::to_owned, |at| match at.c {
         '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '#' => Written::AfterBackslash,
@@ -108,8 +111,9 @@ pub(super) fn escape_discord(text: &str) -> String {
     })
 }
 
-/// Mattermost: a backslash before some marks; two of them are one unless a letter or digit follows. `\&` and `\<` show their backslash.
-/// Links and mentions in the form of Slack (`<http://…|text>`, `<!channel>`) are read as well.
+/// Mattermost: a backslash before some marks; two of them are one unless a letter or digit follows.
+/// `\&` and `\<` show their backslash. It also parses links and mentions in the format of Slack
+/// (`<http://…|text>`, `<!channel>`).
 pub(super) fn escape_mattermost(text: &str) -> String {
     escaped(text, Links::Everywhere, url::without_mentions, |at| match at.c {
         '`' | '*' | '_' | '[' | ']' | '~' | '|' | '#' | '>' => Written::AfterBackslash,
@@ -123,15 +127,15 @@ pub(super) fn escape_mattermost(text: &str) -> String {
     })
 }
 
-/// True if an `&` before this text would begin an entity of HTML.
+/// True if an `&` before this text would begin an HTML entity.
 fn is_entity(after: &str) -> bool {
     let name = after.strip_prefix('#').unwrap_or(after);
     let end = name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len());
     end > 0 && name.get(end..).is_some_and(|rest| rest.starts_with(';'))
 }
 
-/// Rocket.Chat: a backslash before six marks alone. What it would read otherwise is divided by a character that shows nothing. It makes a
-/// link only of a URL whose host has a dot, or is `localhost`.
+/// Rocket.Chat: a backslash before six marks only. Other marks are broken up by an invisible
+/// character. It makes a link only of a URL whose host has a dot, or is `localhost`.
 pub(super) fn escape_rocket_chat(text: &str) -> String {
     const MARKS: [char; 5] = ['*', '_', '~', '`', '#'];
     let show = |url: &str| {
@@ -150,7 +154,8 @@ pub(super) fn escape_rocket_chat(text: &str) -> String {
     })
 }
 
-/// Slack, where it reads no marks: three characters are written as entities, and nobody is called.
+/// Slack where it parses no marks: three characters are written as entities, and mentions are
+/// disarmed.
 pub(super) fn slack(text: &str) -> String {
     let mut written = String::with_capacity(text.len() + text.len() / 8);
     let (mut before, mut rest) = (' ', text);
@@ -171,7 +176,7 @@ pub(super) fn slack(text: &str) -> String {
     written
 }
 
-/// Text that is shown as it is but could call people.
+/// Disarms mentions in a text that is shown unchanged.
 pub fn disarm_mentions(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut before = ' ';
@@ -185,14 +190,15 @@ pub fn disarm_mentions(text: &str) -> String {
     written
 }
 
-/// Zulip, which knows no escapes: words with what it would read as marks stand in spans of code, those in a row in one.
+/// Zulip, which has no escapes: words with possible marks are in code spans, consecutive ones in
+/// one span.
 pub(super) fn escape_zulip(text: &str) -> String {
     text.split('\n').map(escape_zulip_line).collect::<Vec<_>>().join("\n")
 }
 
 fn escape_zulip_line(line: &str) -> String {
     let first = line.split(' ').position(|word| !word.is_empty());
-    // These are marks at the beginning of a line alone.
+    // These are marks only at the beginning of a line.
     let begins = |place: usize, word: &str| Some(place) == first && word.starts_with(['#', '>']);
     let words: Vec<_> = line.split(' ').enumerate().map(|(place, word)| (word, begins(place, word) || has_zulip_markup(word))).collect();
     let spans = words.chunk_by(|(_, one), (_, next)| one == next).map(|span| {
@@ -202,7 +208,7 @@ fn escape_zulip_line(line: &str) -> String {
     spans.collect::<Vec<_>>().join(" ")
 }
 
-/// True if a word has what could begin or end a mark of Zulip.
+/// True if a word contains a character that could begin or end a mark of Zulip.
 fn has_zulip_markup(word: &str) -> bool {
     if is_link_of_zulip(word) {
         return false;
@@ -218,8 +224,9 @@ fn has_zulip_markup(word: &str) -> bool {
         || is_emoji()
 }
 
-/// True if Zulip makes a link of a word before it looks for most marks: of a URL with a path, or without anything after its host, between
-/// marks of punctuation. The marks that it looks for earlier are not in it.
+/// True if Zulip turns a word into a link before it parses most marks: a URL with a path, or with
+/// nothing after its host, between punctuation. It must not contain the marks that Zulip parses
+/// earlier.
 fn is_link_of_zulip(word: &str) -> bool {
     const EARLIER: [&str; 5] = ["***", "@*", "@_", "#*", "$$"];
     let begin = word.trim_start_matches(['(', '\'', '"', ',', ':']);
@@ -230,14 +237,15 @@ fn is_link_of_zulip(word: &str) -> bool {
     has_path_first && begin.get(found.len()..).is_some_and(is_end) && !EARLIER.into_iter().any(|mark| found.contains(mark))
 }
 
-/// A span of code with more backticks around it than stand in it.
+/// Code span with more backticks around it than in it.
 fn code_span(text: &str) -> String {
     let marks = "`".repeat(super::dialect::longest_backtick_run(text) + 1);
     let blank = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
     format!("{marks}{blank}{text}{blank}{marks}")
 }
 
-/// Lines for a block between three backticks, where a longer fence is unknown: no three of them stand together, and none ends a line.
+/// Lines for a block between three backticks, for chats without longer fences: no three of them are
+/// adjacent, and none ends a line.
 pub(super) fn escape_code_block(text: &str) -> String {
     let mut block = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -254,7 +262,7 @@ pub(super) fn escape_code_block(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What stands in a text, and what is written so that each chat shows just that.
+    /// Text, and how it is escaped so that each chat shows exactly that.
     #[test]
     fn each_chat_shows_what_was_written() {
         const J: &str = "\u{2060}";

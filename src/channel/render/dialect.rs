@@ -1,39 +1,40 @@
-//! How each receiver writes bold text, blocks and links, and what has to be escaped for it.
+//! Dialects of receivers: bold text, blocks, links and escapes.
 
 use super::{RenderedText, chat_escaping};
 
-/// Goes after an `@` that could name somebody: it shows nothing, and the name is no longer one.
+/// Placed after an `@` that could be a mention: it is invisible and ends the name.
 pub(super) const WORD_JOINER: char = '\u{2060}';
 
-/// The way a receiver writes text.
+/// Markup language of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
-    /// No marks at all.
+    /// No marks.
     Plain,
-    /// The HTML of Telegram: b, i, code, pre, a.
+    /// HTML of Telegram: b, i, code, pre, a.
     Telegram,
-    /// The HTML of Pushover: b, i, a; lines end as in plain text.
+    /// HTML of Pushover: b, i, a; line ends as in plain text.
     Pushover,
-    /// The HTML of mails and Matrix.
+    /// HTML of mails and Matrix.
     Html,
-    /// CommonMark, as Gotify, GitHub, Trello and Teams read it.
+    /// CommonMark as in Gotify, GitHub, Trello and Teams.
     Markdown,
-    /// The Markdown of Discord.
+    /// Markdown of Discord.
     Discord,
-    /// The Markdown of Mattermost.
+    /// Markdown of Mattermost.
     Mattermost,
-    /// The Markdown of Rocket.Chat.
+    /// Markdown of Rocket.Chat.
     RocketChat,
-    /// The Markdown of Zulip.
+    /// Markdown of Zulip.
     Zulip,
-    /// Text that Slack does not read for marks, as where `mrkdwn_in` does not name it; blocks are in what it calls mrkdwn.
+    /// Text that Slack does not parse for marks, as in fields outside `mrkdwn_in`; blocks use
+    /// Slack's mrkdwn.
     Slack,
-    /// Plain text with ranges beside it.
+    /// Plain text with separate ranges.
     Signal,
 }
 
 impl Dialect {
-    /// Every dialect.
+    /// All dialects.
     pub const ALL: [Self; 11] = [
         Self::Plain,
         Self::Telegram,
@@ -48,7 +49,8 @@ impl Dialect {
         Self::Signal,
     ];
 
-    /// A text without marks, as it is written so that it shows as it is. URLs stay what they are where links are made of them.
+    /// Escapes a text so that it is shown unchanged. URLs stay intact if the receiver turns them
+    /// into links.
     pub fn escape(self, text: &str) -> String {
         match self {
             Self::Plain | Self::Signal => text.to_owned(),
@@ -78,23 +80,23 @@ impl Dialect {
     }
 }
 
-/// A range that stands out.
+/// Styled range of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StyledRange {
-    /// Where it begins, in units of UTF-16.
+    /// Start in UTF-16 code units.
     pub start: usize,
-    /// How long it is, in units of UTF-16.
+    /// Length in UTF-16 code units.
     pub length: usize,
-    /// The word that Signal has for it.
+    /// Name of the style in Signal.
     pub name: &'static str,
 }
 
-/// A text under way.
+/// Text that is being written.
 pub(super) struct DialectWriter {
     dialect: Dialect,
     out: String,
     styles: Vec<StyledRange>,
-    /// Line ends that are due before the next text.
+    /// Line ends to write before the next text.
     pending_line_ends: usize,
 }
 
@@ -111,7 +113,7 @@ impl DialectWriter {
         self.pending_line_ends = self.pending_line_ends.max(1);
     }
 
-    /// An empty line.
+    /// Begins a new paragraph after an empty line.
     pub(super) fn blank_line(&mut self) {
         self.pending_line_ends = 2;
     }
@@ -163,7 +165,7 @@ impl DialectWriter {
         self.add_style(start, name);
     }
 
-    /// Lines that are shown as they are.
+    /// Writes lines that are shown unchanged.
     pub(super) fn block(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -171,16 +173,16 @@ impl DialectWriter {
         self.line_end();
         match self.dialect {
             Dialect::Telegram | Dialect::Html => {
-                // A block begins a line by itself.
+                // A block begins on a new line anyway.
                 self.pending_line_ends = 0;
-                // Long lines of a log would run out of the page of a phone.
+                // Long log lines would overflow the page on a phone.
                 let wraps = if self.dialect == Dialect::Html { " style=\"white-space: pre-wrap; overflow-wrap: anywhere\"" } else { "" };
                 self.out.push_str(&format!("\n<pre{wraps}>"));
                 let escaped = Dialect::Telegram.escape(text);
                 self.out.push_str(&escaped);
                 self.out.push_str("</pre>");
             }
-            // Nobody is called from a block, so that what is copied from it is what was sent.
+            // A block contains no mentions, so text copied from it is exactly what was sent.
             Dialect::Markdown | Dialect::Mattermost | Dialect::Zulip => {
                 let fence = "`".repeat(longest_backtick_run(text).max(2) + 1);
                 self.pending_line_ends = 0;
@@ -204,7 +206,7 @@ impl DialectWriter {
         }
     }
 
-    /// A link; the URL is one of ours.
+    /// Writes a link; the URL is one of this server.
     pub(super) fn link(&mut self, url: &str, text: &str) {
         self.write_pending_line_ends();
         let text = match self.dialect {
@@ -230,7 +232,7 @@ impl DialectWriter {
     }
 }
 
-/// How many backquotes stand in a row at most.
+/// Length of the longest run of backticks.
 pub(super) fn longest_backtick_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }

@@ -1,11 +1,13 @@
-//! Text of strangers made fit to stand in a message: no control characters, no colours of a terminal, nothing that turns the rest around.
+//! Sanitizes untrusted text for messages: no control characters, no terminal colors, no change of
+//! text direction.
 
-/// Characters that change the direction of what follows, up to a mark that may never come.
+/// True for characters that change the direction of the text after them, up to a mark that may be
+/// missing.
 pub fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// On one line, blanks at its ends dropped: control characters and line ends become single blanks.
+/// Puts a text on one line and trims it: control characters and line ends become single spaces.
 pub fn to_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars().filter(|c| !is_bidi_control(*c)) {
@@ -19,7 +21,8 @@ pub fn to_one_line(text: &str) -> String {
     line
 }
 
-/// On several lines as they were: line ends are LF, other control characters but tabs and the escape sequences of terminals are dropped.
+/// Keeps the lines of a text. Line ends become LF; other control characters but tabs, and escape
+/// sequences of terminals, are dropped.
 pub fn clean_lines(text: &str) -> String {
     let mut lines = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();

@@ -1,14 +1,16 @@
-//! URLs in a text, which chats make links of by themselves.
+//! URLs in a text, which chats turn into links.
 
-/// Characters that stand in the path of a URL, beside letters, digits and parentheses.
+/// Characters in the path of a URL, besides letters, digits and parentheses.
 const IN_PATH: &str = "-._~:/?#@!$&'*+,;=%";
 /// Characters at the end of a URL that belong to the sentence around it.
 const AT_END: [char; 10] = ['.', ',', ';', ':', '!', '?', '\'', '*', '_', '~'];
-/// Bytes of the longest entity of HTML, `&CounterClockwiseContourIntegral;`, and more.
+/// Upper bound for the length of an HTML entity in bytes, such as
+/// `&CounterClockwiseContourIntegral;`.
 const LONGEST_ENTITY: usize = 40;
 
-/// Returns the URL of `http` or `https` that a text begins with. Chats that make links of URLs take at least that part for one: the name of
-/// its host is complete, parentheses are in pairs, and neither a bracket, a backtick nor a user's name is in it.
+/// Returns the `http` or `https` URL at the beginning of a text. Chats that turn URLs into links
+/// include at least this part. Its host name is complete, parentheses are in pairs, and it contains
+/// no bracket, backtick or user name.
 pub(super) fn at_start(text: &str) -> Option<&str> {
     let after_scheme = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
     let host = authority(after_scheme)?;
@@ -18,23 +20,25 @@ pub(super) fn at_start(text: &str) -> Option<&str> {
         return text.get(..begin);
     }
     let mut url = text.get(..begin + path_length(rest))?.trim_end_matches(AT_END);
-    // Entities at the end belong to the sentence as well.
+    // Entities at the end also belong to the sentence.
     while text.get(url.len()..).is_some_and(|after| after.starts_with(';'))
         && let Some(before) = begin_of_entity(url)
     {
         url = before.trim_end_matches(AT_END);
     }
-    // Nothing but such characters came after the host.
+    // Only such characters came after the host.
     text.get(..url.len().max(begin))
 }
 
-/// Bytes of `http:` or `https:`, in any case, that a text begins with if two slashes follow; otherwise 0.
+/// Length in bytes of `http:` or `https:`, in any case, at the beginning of a text if two slashes
+/// follow; otherwise 0.
 pub(super) fn scheme_length(text: &str) -> usize {
     let begins = |scheme: &&str| text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
     ["http://", "https://"].iter().find(|scheme| begins(scheme)).map_or(0, |scheme| scheme.len() - 2)
 }
 
-/// The host and the port that a text begins with; `None`: it begins with something else, such as a user's name.
+/// Host and port at the beginning of a text. `None`: it begins with another part, such as a user
+/// name.
 fn authority(text: &str) -> Option<&str> {
     let end = text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '-' | '_' | ':')).unwrap_or(text.len());
     let (found, rest) = text.split_at_checked(end)?;
@@ -51,7 +55,7 @@ pub(super) fn has_domain(url: &str) -> bool {
     host.is_some_and(|host| host == "localhost" || host.contains('.'))
 }
 
-/// Bytes of the path, query and fragment that a text begins with.
+/// Length in bytes of the path, query and fragment at the beginning of a text.
 fn path_length(text: &str) -> usize {
     let is_in_path = |c: char| c.is_alphanumeric() || IN_PATH.contains(c);
     let mut length = 0;
@@ -73,7 +77,7 @@ fn path_length(text: &str) -> usize {
     length
 }
 
-/// What stands before `&name` at the end of a text, which a semicolon would make an entity of HTML.
+/// Returns the text before a final `&name`, which a semicolon would turn into an HTML entity.
 fn begin_of_entity(text: &str) -> Option<&str> {
     let (_, end) = text.split_at_checked(text.ceil_char_boundary(text.len().saturating_sub(LONGEST_ENTITY)))?;
     let (_, name) = end.rsplit_once('&')?;
@@ -82,7 +86,7 @@ fn begin_of_entity(text: &str) -> Option<&str> {
     text.get(..text.len() - name.len() - 1).filter(|_| is_name)
 }
 
-/// A URL in which no `@` names somebody: one that could is written as `%40`, which leads to the same place.
+/// URL without mentions: an `@` that could be one becomes `%40`, which leads to the same resource.
 pub(super) fn without_mentions(url: &str) -> String {
     let mut written = String::with_capacity(url.len());
     let mut before = ' ';
@@ -96,15 +100,16 @@ pub(super) fn without_mentions(url: &str) -> String {
     written
 }
 
-/// A URL in which no mark of CommonMark ends emphasis and no entity is, for readers that do not make a link of it: what would be one is
-/// percent-encoded.
+/// URL without marks that end emphasis in CommonMark and without entities, for readers that do not
+/// turn it into a link. Such characters are percent-encoded.
 pub(super) fn without_marks(url: &str) -> String {
     let mut written = String::with_capacity(url.len());
     let (mut before, mut rest) = (' ', url);
     while let Some(mark) = rest.chars().next() {
         let length = rest.len() - rest.trim_start_matches(mark).len();
         let (run, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
-        // A run of marks is right-flanking, and so ends emphasis, by what stands around it (CommonMark 0.31, section 6.2).
+        // Its neighbors decide if a run of marks is right-flanking, and so ends emphasis
+        // (CommonMark 0.31, section 6.2).
         let is_followed_by_mark = !after.starts_with(char::is_alphanumeric);
         let code = match mark {
             '_' if is_followed_by_mark => Some("%5F"),

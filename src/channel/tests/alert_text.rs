@@ -1,4 +1,4 @@
-//! The sentences, as somebody reads them at night.
+//! Texts of alerts, as a person reads them at night.
 
 use proptest::prelude::*;
 
@@ -126,13 +126,13 @@ fn what_else_is_known_of_a_change_is_said() {
 
 #[test]
 fn what_is_not_known_any_more_is_not_said() {
-    // Its grace was another one when it went down.
+    // Its grace time was different when it went down.
     let settings = CheckSettings { grace: Seconds::parse(7_200).unwrap(), ..CheckSettings::clone(&backup().settings) };
     let check = CheckFacts { settings: Arc::new(settings), last_ping: None, ..backup() };
     let alert = of_check(check, down("2026-11-20T01:45:00Z", FlipCause::Late));
     assert_eq!(alert.lead, "It had until 03:45 to report (Europe/Riga). No success signal has come since yesterday 03:31.");
     assert_eq!(alert.short, "DOWN: Nightly backup. Nothing by 03:45 (Europe/Riga).");
-    // Its last ping before that is kept no more. One without a ping has none.
+    // Its last ping before that is no longer stored. A check without pings has none.
     assert!(!whole(&alert).contains("Last ping"));
     let alert = of_check(CheckFacts { last_ping: None, n_pings: 0, ..backup() }, down("2026-11-20T01:45:00Z", FlipCause::Late));
     assert!(whole(&alert).contains("Last ping: none"));
@@ -236,7 +236,7 @@ fn several_checks_are_named_in_one_message() {
         "🔴 Home: 2 checks are still down\n\nDown:\n• job 0 (for 9 hours, since 03:45)\n• job 1 (for 9 hours, since 03:45)\n\n\
          https://overdue.example.org/projects/00000000-0000-0000-0000-000000000009/checks/"
     );
-    // As many as fit are named; the rest are counted.
+    // As many as fit are named; the rest is counted.
     let many = alert_now(AlertFacts::Digest { down: briefs(1_000), up: vec![] });
     let cut = render_text(&many, &attempt(), Dialect::Plain, TextSections::ALL, LengthLimit(500, LengthUnit::Chars));
     assert!(cut.starts_with("🔴 Home: 1000 checks went down\n") && cut.contains("• job 3 (") && cut.contains("\nand 99"), "{cut}");
@@ -259,7 +259,7 @@ fn a_test_names_its_channel_in_its_plainest_form_and_on_the_phone() {
     let alert = of_check(crate::channel::alert::CheckFacts::example("Home"), news());
     assert_eq!(plain_summary(&alert), "TEST from overdue: channel pager7 of project Home on overdue.example.org.");
     let plain = crate::channel::SendAttempt { plain: true, ..attempt() };
-    // WhatsApp shows a template with the name of a check in it, and a webhook sends what its owner wrote.
+    // WhatsApp sends a template with the name of a check, and a webhook sends its owner's template.
     for kind in ChannelKind::ALL.into_iter().filter(|kind| !["whatsapp", "webhook"].contains(&kind.name)) {
         let settings = minimal_settings(kind);
         for attempt in [attempt(), plain.clone()].iter().filter(|attempt| !attempt.plain || has_plain_form(&settings)) {
@@ -267,7 +267,7 @@ fn a_test_names_its_channel_in_its_plainest_form_and_on_the_phone() {
             let sent = match step {
                 Some(SendStep::Http(request)) => String::from_utf8(request.body).unwrap(),
                 Some(SendStep::Mail(mail)) => mail.text,
-                // A command and a group.
+                // A command or a group.
                 _ => continue,
             };
             let sent = percent_encoding::percent_decode_str(&sent).decode_utf8().unwrap().into_owned();
@@ -289,9 +289,9 @@ fn a_text_message_holds_what_its_alphabet_has() {
         let text = body.split('&').find_map(|pair| pair.strip_prefix("Body=")).unwrap();
         percent_encoding::percent_decode_str(text).decode_utf8().unwrap().into_owned()
     };
-    // A backtick is not in GSM-7, so that one would make it three times as many segments.
+    // GSM-7 has no backtick: one would triple the number of segments.
     assert!(sent("run `date`").starts_with("DOWN: run 'date'."), "{}", sent("run `date`"));
-    // Brackets count twice there: 100 of them and the rest are within two segments.
+    // Brackets count twice there: 100 of them and the rest fit into two segments.
     assert!(sent(&"[".repeat(100)).contains(&"[".repeat(100)));
     let wide = sent(&"ž".repeat(100));
     assert!(wide.encode_utf16().count() <= 134, "{wide}");
@@ -322,7 +322,7 @@ fn nobody_reads_what_would_let_him_ping() {
     }
 }
 
-/// What a mail server puts into a mail to the address of a check, and what people quote.
+/// Mail to the address of a check, with headers of mail servers and text that people quote.
 fn mail_to(address: &str, body: &str) -> String {
     format!(
         "Received: from nas by hc.test with ESMTP\r\n\tfor <{address}>; Fri, 20 Nov 2026 01:34:05 +0000\r\nDelivered-To: {address}\r\n\
@@ -331,7 +331,7 @@ fn mail_to(address: &str, body: &str) -> String {
 }
 
 proptest! {
-    /// Of a check that is pinged by mail, by HTTP, or whose job prints its own address.
+    /// For a check that is pinged by mail or by HTTP, or whose job prints its own address.
     #[test]
     fn no_message_holds_an_address_that_pings(
         place in 0_usize..4, by_mail: bool, before in "[ -~]{0,30}", after in "[ -~]{0,30}", noise in 0_usize..12_000,
@@ -376,7 +376,7 @@ fn a_mail_is_shown_by_its_subject_and_its_text() {
     let shown = whole(&alert);
     assert!(shown.contains("\nSubject: Backup: žluť\n") && shown.contains("The last lines of its mail:\nbackup failed"), "{shown}");
     assert!(!shown.contains("Delivered-To") && !shown.contains("YmFja3Vw"), "{shown}");
-    // What goes with a mail has no header but those that say how to read it.
+    // An attached mail has only the header fields with its encoding, sender and subject.
     let steps = prepare(&minimal_settings(ChannelKind::from_name("email").unwrap()), &alert, &attempt()).unwrap();
     let [SendStep::Mail(mail)] = steps.as_slice() else { panic!() };
     let attached = String::from_utf8(mail.attachment.clone().unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! What each kind sends for each event: as text in the files of `snapshots`, which are read by people when they change.
+//! Requests of each kind for each event, as text in the files of `snapshots`. Read their changes
+//! before a commit.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -22,12 +23,12 @@ pub(super) fn example(name: &str) -> ChannelSettings {
     minimal_settings(ChannelKind::from_name(name).unwrap())
 }
 
-/// Whether such a channel does something about what is told of one check, or of several.
+/// True if such a channel sends alerts about one check, or about several.
 fn sends_something(settings: &ChannelSettings, alert: &Alert) -> bool {
     settings.handles_event(alert.event) && (alert.check.is_some() || settings.kind().class == ChannelClass::People)
 }
 
-/// As many settings as the kind takes with those of its example.
+/// Settings of the example with as many more as the kind accepts.
 fn maximal_settings(kind: &'static ChannelKind) -> ChannelSettings {
     kind.fields.iter().fold(minimal_settings(kind), |settings, field| {
         let value = match field.field_type {
@@ -103,7 +104,8 @@ fn every_kind_has_its_sender() {
     assert!(sender_for(ChannelKind::from_name("group").unwrap()).is_none());
 }
 
-/// `UPDATE_SNAPSHOTS=1 cargo test snapshots` writes what is sent now. Read the difference before it is kept.
+/// `UPDATE_SNAPSHOTS=1 cargo test snapshots` stores the current requests. Read the difference
+/// before a commit.
 #[test]
 fn what_is_sent_is_as_in_the_snapshots() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/channel/tests/snapshots");
@@ -192,7 +194,7 @@ fn names_of_strangers_break_nothing() {
                     }
                     SendStep::Unsendable(reason) => panic!("{reason}"),
                     SendStep::Http(request) => {
-                        // What is made to be JSON is JSON.
+                        // Bodies that look like JSON are valid JSON.
                         if matches!(request.body.first(), Some(b'{' | b'[')) {
                             serde_json::from_slice::<serde_json::Value>(&request.body).unwrap();
                         }
@@ -207,7 +209,7 @@ fn names_of_strangers_break_nothing() {
 #[test]
 fn no_name_calls_anybody() {
     for text in HOSTILE {
-        // From a block nobody is called.
+        // Blocks contain no mentions.
         let alert = Alert { output: None, ..of_check(named(text), down("2026-11-20T01:34:05Z", FlipCause::Fail)) };
         for (kind, calls) in [
             ("slack", &["<!channel>", "<@U1>"][..]),
@@ -238,7 +240,8 @@ fn slack_reads_marks_in_the_output_alone() {
     assert_eq!((&own["mrkdwn_in"], &block["mrkdwn_in"]), (&serde_json::json!([]), &serde_json::json!(["text"])));
     assert!(own["title"].as_str().unwrap().contains("*x* _y_ ~z~") && !own["text"].as_str().unwrap().contains(output), "{message}");
     assert_eq!(block["text"].as_str().unwrap().trim(), "```\n*o* `x`\u{2060}\n```", "{message}");
-    // The plainest form is the text of the message itself, which is read for marks unless it says otherwise.
+    // The plainest form is the text of the message itself, which is parsed for marks unless the
+    // request turns that off.
     let plainest = sent(&SendAttempt { plain: true, ..attempt() });
     assert_eq!(plainest["mrkdwn"], serde_json::json!(false), "{plainest}");
 }
@@ -285,7 +288,7 @@ fn a_webhook_may_differ_by_way() {
     };
     assert_eq!(sent("down"), ("POST", "http://a/Nightly%20backup".into(), "down".into(), vec!["Nightly backup".into()]));
     assert_eq!(sent("up"), ("GET", "http://b/".into(), String::new(), vec!["1".into()]));
-    // One that tells only one way does nothing about the other, but can be tried.
+    // A channel with one event ignores the other one, but can be tested.
     let only_up = ChannelSettings::parse(kind, [("up-url", "http://b/")]).unwrap();
     assert!(prepare(&only_up, &failed(), &attempt()).is_none() && only_up.handles_event(AlertEvent::Test));
     let (_, test) = every_event().into_iter().find(|(name, _)| *name == "test").unwrap();
@@ -351,7 +354,8 @@ fn a_webhook_that_comes_to_too_much_is_unsendable_and_says_why() {
     }
 }
 
-/// As the documentation of PagerTree and Spike.sh has it for the integration that the help names, and as a Healthchecks sends it.
+/// As in the documentation of PagerTree and Spike.sh for the integration that the help names, and
+/// as Healthchecks sends it.
 #[test]
 fn pagertree_and_spike_open_and_close_one_incident() {
     let bodies = |kind: &str, integration: &str, name: &str| {
@@ -377,7 +381,7 @@ fn pagertree_and_spike_open_and_close_one_incident() {
         let close = &bodies("spike", "webhook", end)[0];
         assert_eq!((&close["status"], &close["title"]), (&"resolve".into(), &open["title"]), "{end}");
     }
-    // What is only tried is closed, under a name of its own.
+    // A test is closed, under an id of its own.
     let tried = bodies("spike", "webhook", "test");
     assert!(
         tried.len() == 2 && tried[0]["title"] == tried[1]["title"] && tried[1]["status"] == "resolve" && tried[0]["title"] != open["title"]

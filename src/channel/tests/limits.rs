@@ -1,4 +1,4 @@
-//! What receivers take, and that nothing longer is sent to them.
+//! Limits of receivers. No longer request is sent to them.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ fn json(request: &ChannelRequest) -> Value {
     serde_json::from_slice(&request.body).unwrap()
 }
 
-/// The fields of a form.
+/// Decoded value of a form field.
 fn field(request: &ChannelRequest, name: &str) -> String {
     let body = String::from_utf8(request.body.clone()).unwrap();
     let value = body.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}="))).unwrap();

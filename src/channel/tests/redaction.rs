@@ -1,4 +1,5 @@
-//! What errors repeat of answers that repeat what was sent: no secret, in no spelling, of any kind.
+//! Errors that quote responses which repeat the request: they contain no secret, in any encoding,
+//! of any kind.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,7 +12,8 @@ use crate::channel::{TransportReply, has_sender, judge, prepare};
 use crate::domain::alert::DeliveryRecord;
 use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType};
 
-/// The settings of the example, with secrets that are spelt differently in URLs, JSON and HTML wherever the kind takes them.
+/// Settings of the example, with secrets that have different encodings in URLs, JSON and HTML, as
+/// far as the kind accepts them.
 fn with_secrets(kind: &'static ChannelKind) -> ChannelSettings {
     kind.fields.iter().filter(|field| field.is_secret() || field.is_url()).enumerate().fold(
         minimal_settings(kind),
@@ -22,13 +24,13 @@ fn with_secrets(kind: &'static ChannelKind) -> ChannelSettings {
                 _ => format!("Field{number}\"/&+Secret"),
             };
             let key = field.key.replace("NAME", "x-token");
-            // Where only some characters are taken, the secret of the example is looked for.
+            // If the kind accepts only some characters, the secret of the example is searched for.
             settings.with_value(&key, &secret).unwrap_or(settings)
         },
     )
 }
 
-/// Everything of a request that its receiver may put into its answer.
+/// Parts of a request that its receiver may repeat in its response.
 fn echoes(request: &ChannelRequest) -> Vec<String> {
     let body = String::from_utf8_lossy(&request.body).into_owned();
     let mut echoes = vec![request.url.clone(), percent_encoding::percent_decode_str(&request.url).decode_utf8_lossy().into_owned()];
@@ -52,7 +54,7 @@ fn no_answer_shows_a_secret_of_any_kind() {
     let mut kinds_with_secrets = Vec::new();
     for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
         let settings = with_secrets(kind);
-        // What follows the host of a URL, and what follows the scheme of a header.
+        // Part of a URL after the host, and part of a header value after the scheme.
         let part = |secret: &str| match secret.split_once("://") {
             Some((_, rest)) => rest.split_once('/').map(|(_, path)| path.to_owned()).unwrap_or_default(),
             None => secret.rsplit(' ').next().unwrap_or_default().to_owned(),
@@ -84,7 +86,8 @@ fn no_answer_shows_a_secret_of_any_kind() {
     assert!(expected.map(|kind| kind.name).all(|name| kinds_with_secrets.contains(&name)), "{kinds_with_secrets:?}");
 }
 
-/// The forms in which masking does not find a secret again, and what a receiver may say to have more of it shown.
+/// Encodings in which redaction does not find a secret, and tricks of a receiver to have more of it
+/// shown.
 fn unmasked(secret: &str) -> Vec<String> {
     let hex = |form: &dyn Fn(u32) -> String| secret.chars().map(|c| form(u32::from(c))).collect::<String>();
     let half = secret.split_at(secret.floor_char_boundary(secret.len() / 2)).0;
@@ -107,7 +110,8 @@ fn unmasked(secret: &str) -> Vec<String> {
 fn those_who_may_only_read_see_no_text_of_a_receiver() {
     let (mut kinds, now) = (0, moment("2026-11-20T23:59:00Z"));
     for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
-        // Words of ours that are values of the channel are not masked: their end has to be found.
+        // Our own words are not masked, even if they are values of the channel: their end must be
+        // found.
         let settings = with_secrets(kind);
         let settings = settings.with_value("body", r#"{"a": "answer", "b": "the answer was 500", "c": "said"}"#).unwrap_or(settings);
         let mut secrets: Vec<_> = settings.secrets().chain(settings.urls()).map(str::to_owned).collect();
@@ -138,10 +142,10 @@ fn those_who_may_only_read_see_no_text_of_a_receiver() {
             }
             for (answer, shown) in answers {
                 let judged = judge(&settings, &failed(), &attempt(), &step, &answer, now);
-                // Some answers mean to this kind that it has arrived, or that something else is to be sent.
+                // For this kind, some responses mean success or lead to another request.
                 let is_told = !judged.error.is_empty();
                 assert_eq!(public_part(&judged.error), if is_told { shown.as_str() } else { "" }, "{}: {}", kind.name, judged.error);
-                // As it is kept, among those of other recipients, and as the reason of a group.
+                // As stored, among errors of other recipients, and as the reason of a group.
                 for (kept, public) in [
                     (DeliveryRecord::truncate_reason(&judged.error).into_string(), shown.clone()),
                     (format!("ann@example.org: {0}; bob@example.org: {0}", judged.error), format!("ann@example.org: {shown}")),
@@ -171,7 +175,7 @@ fn our_own_errors_are_public_as_a_whole() {
     ] {
         assert_eq!(public_part(error), error);
     }
-    // The text after it was cut off, or was none.
+    // The text after it was cut off or empty.
     for (error, public) in [("the answer was 500:", "the answer was 500"), ("not taken for a@b: 550", "not taken for a@b: 550")] {
         assert_eq!(public_part(error), public);
     }
@@ -188,10 +192,10 @@ fn tokens_in_bodies_and_commands_are_not_repeated() {
     };
     assert_eq!(said("invalid token topsecrettoken"), "the answer was 400: invalid token ***");
     assert_eq!(said("{\\\"api_key_value\\\":\\\"k3y.of-the_server\\\"}"), "the answer was 400: {\\\"api_key_value\\\":\\\"***\\\"}");
-    // Names of members, and what stands in for values, are no secrets.
+    // Names of members and placeholders are no secrets.
     assert_eq!(said("missing description"), "the answer was 400: missing description");
 
-    // Values are masked whole, however short, as they stand there and as they are meant.
+    // Values are masked whole, however short, encoded and decoded.
     let body = r#"{"pin": "4711", "user": "J\u00f6rg A", "note": "$NAME", "code": $CODE, "list": ["ab\"c d"], "at": "now"}"#;
     let webhook = example("webhook").with_value("down-url", "https://h.example/in?pin=0815&name=J%C3%B6rg+B&to=h.example").unwrap();
     let webhook = webhook.with_value("method", "POST").unwrap().with_value("body", body).unwrap();

@@ -1,4 +1,4 @@
-//! Every dialect keeps to every limit, whatever stands in names, descriptions and output.
+//! Every dialect stays within every limit, for any text in names, descriptions and output.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::domain::flip::FlipCause;
 use crate::domain::ping::PingKind;
 use crate::domain::text::{Description, Name, Tags};
 
-/// What strangers may try.
+/// Untrusted text that attackers may try.
 pub(super) const HOSTILE: [&str; 16] = [
     "a\r\nBcc: x@example.org",
     "<!channel> <@U1> &lt;",
@@ -30,7 +30,7 @@ pub(super) const HOSTILE: [&str; 16] = [
     "   ",
 ];
 
-/// A check that is called so, described so, and whose job wrote so.
+/// Check with this text as name, description, tags and output.
 pub(super) fn named(text: &str) -> CheckFacts {
     let mut check = backup();
     let settings = CheckSettings {
@@ -83,7 +83,7 @@ proptest! {
     }
 }
 
-/// Whether tags are those of ours, closed in order, and every `&` begins an entity.
+/// True if all tags are our own and closed in order, and every `&` begins an entity.
 fn is_well_formed(html: &str) -> bool {
     let mut open = Vec::new();
     let mut rest = html;
@@ -111,7 +111,8 @@ fn what_matters_least_goes_first() {
     let shown = |most| render_text(&failed(), &attempt(), Dialect::Plain, TextSections::ALL, LengthLimit(most, LengthUnit::Chars));
     let length = shown(10_000).chars().count();
     let texts: Vec<_> = (0..length).map(shown).collect();
-    // The longest text without a part, for each part in the order in which they go; the output goes from its beginning.
+    // Longest text without a part, for each part in the order in which they are dropped; the output
+    // is cut from its beginning.
     let gone = |part: &&str| texts.iter().rposition(|text| !text.contains(*part)).unwrap();
     let parts =
         ["Also down", "copying", "left on device", "mount /backup", "Pings:", "Project:", "cloaked", "after it started", "It reported"];
@@ -138,7 +139,7 @@ fn nothing_of_a_name_works_in_a_dialect() {
     ] {
         assert_eq!(shown(dialect, name), written, "{dialect:?}");
     }
-    // A block ends only where it ends.
+    // A block ends only at its own fence.
     let alert = of_check(named("x\n````\n# y\n"), down("2026-11-20T01:34:05Z", FlipCause::Fail));
     let written = render_text(&alert, &attempt(), Dialect::Markdown, TextSections::ALL, LengthLimit(9_000, LengthUnit::Bytes));
     assert!(written.contains("\n`````\nx\n````\n# y\n`````"), "{written}");
@@ -151,7 +152,7 @@ fn nothing_of_a_name_works_in_a_dialect() {
         let (block, after) = block.split_once("\n```").unwrap();
         assert_eq!((block.replace('\u{2060}', "").as_str(), after.contains("```")), ("x\n````\n# y", false), "{written}");
     }
-    // What is copied from a block is what was sent.
+    // Text copied from a block is exactly what was sent.
     let alert = of_check(named("ssh root@host <!channel>"), down("2026-11-20T01:34:05Z", FlipCause::Fail));
     for dialect in Dialect::ALL {
         let written = render_text(&alert, &attempt(), dialect, TextSections::ALL, LengthLimit(9_000, LengthUnit::Bytes));

@@ -1,4 +1,4 @@
-//! What answers mean, kind by kind.
+//! Meaning of responses, kind by kind.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ fn judged_at(settings: &ChannelSettings, step: usize, answer: &TransportReply) -
     judge(settings, &failed(), &attempt(), &steps[step], answer, moment("2026-11-20T23:59:00Z"))
 }
 
-/// What an answer to this try means while the channel has failed for so many seconds.
+/// Judgement of a response to this attempt while the channel has been failing for this number of
+/// seconds.
 fn judged_after(settings: &ChannelSettings, number: u16, seconds: i64, answer: &TransportReply) -> Judgement {
     let now = attempt().at;
     let attempt = SendAttempt { number, failing_since: Some(now.plus_secs(-seconds)), ..attempt() };
@@ -198,9 +199,9 @@ fn a_matrix_room_is_joined_when_it_must_be() {
     assert_eq!(url(&joining), "POST https://matrix.example.org/_matrix/client/v3/join/%21abc%3Aexample.org");
     let again = judged(&matrix, &joining[0], &answer(200, &[], "{\"room_id\":\"!abc:example.org\"}"));
     assert_eq!(url(&again), send);
-    // It is joined once.
+    // It joins only once.
     assert_eq!(judge(&matrix, &failed(), &attempt(), &again[0], &forbidden, attempt().at).verdict, Verdict::RETRY_LATER);
-    // An alias is resolved by joining.
+    // Joining resolves an alias.
     let alias = matrix.with_value("room", "#ops:example.org").unwrap();
     let steps = prepare(&alias, &failed(), &attempt()).unwrap();
     assert_eq!(url(&steps), "POST https://matrix.example.org/_matrix/client/v3/join/%23ops%3Aexample.org");
@@ -216,7 +217,7 @@ fn an_emergency_of_pushover_is_called_off_before_the_news() {
     let (_, up) = super::sample::every_event().into_iter().find(|(name, _)| *name == "up").unwrap();
     let steps = prepare(&po, &up, &attempt()).unwrap();
     assert_eq!(steps.len(), 2);
-    // Whatever came of that, the message is sent.
+    // The message is sent whatever the result.
     let judged = judge(&po, &up, &attempt(), &steps[0], &answer(404, &[], ""), attempt().at);
     assert_eq!(judged.verdict, Verdict::Delivered);
     assert_eq!(prepare(&example("po"), &up, &attempt()).unwrap().len(), 1);
@@ -261,12 +262,12 @@ fn answers_of_mail_servers_and_commands() {
         let judged = judged_after(&example("shell"), 3, 60, &TransportReply::Command { end, error: "no\ndisk".into() });
         assert_eq!((judged.verdict, judged.error.as_str()), (wanted, error), "{end:?}");
     }
-    // A refusal has to last.
+    // A refusal must persist.
     let refused = TransportReply::Mail { code: 550, stage: Recipient, text: String::new() };
     for (number, seconds) in [(2, 3_600), (3, 3_599)] {
         assert_eq!(judged_after(&example("email"), number, seconds, &refused).verdict, Verdict::RETRY_LATER);
     }
-    // How often what is refused is tried is no matter of its kind.
+    // The number of retries of a refused message does not depend on the kind.
     let failed = TransportReply::Command { end: CommandStatus::Exit(1), error: String::new() };
     assert_eq!(judged_after(&example("shell"), 1, 0, &failed).verdict, Unsendable);
     assert_eq!(judged_after(&example("webhook"), 1, 0, &answer(422, &[], "")).verdict, Unsendable);
@@ -288,7 +289,7 @@ fn an_error_is_short_and_repeats_no_secret() {
     let judged = judged_at(&webhook, 0, &answer(500, &[], "bad token s3cret"));
     assert_eq!(judged.error, "the answer was 500: bad token ***");
     assert_eq!(judged_at(&example("slack"), 0, &answer(200, &[], "ok")).error, "");
-    // The URL of a webhook may be all that it takes to send.
+    // The URL of a webhook may be all that a sender needs.
     for (url, said) in [
         ("http://h/v1/SECRETTOKEN?key=topsecret", "no http://h/v1/SECRETTOKEN?key=topsecret, nor /v1/SECRETTOKEN?key=topsecret"),
         ("http://h/SECRETTOKEN/$NAME", "no /SECRETTOKEN/Nightly%20backup"),

@@ -1,4 +1,4 @@
-//! Alerts as they come about, for the tests beside this file.
+//! Sample alerts for the tests of this module.
 
 use std::num::NonZeroU8;
 use std::sync::Arc;
@@ -44,16 +44,14 @@ pub(super) fn exit(status: u8) -> FlipCause {
     FlipCause::ExitStatus(NonZeroU8::new(status).unwrap())
 }
 
-/// The ping key of the project.
 pub(super) const PING_KEY: &str = "z-CPuIu0ex210FaObYCzhL";
 
-/// A ping by mail.
 pub(super) fn mail_ping(message: &str, subject: &str, text: &str) -> PingFacts {
     let mail = Some(crate::channel::alert::MailText { subject: subject.into(), text: text.into() });
     PingFacts { scheme: PingScheme::Email, mail, ..ping(PingKind::Fail, "2026-11-20T01:34:05Z", None, message.as_bytes()) }
 }
 
-/// A backup at 03:30 that last ran the day before.
+/// Backup at 03:30 that last ran the day before.
 pub(super) fn backup() -> CheckFacts {
     let settings = CheckSettings {
         name: Name::parse("Nightly backup").unwrap(),
@@ -108,7 +106,7 @@ pub(super) fn summary(name: &str, since: &str, cause: FlipCause) -> CheckSummary
     }
 }
 
-/// The words for facts, a few hours after the backup should have run.
+/// Alert for facts, a few hours after the backup was due.
 pub(super) fn alert_now(facts: AlertFacts) -> Alert {
     alert_at(facts, "2026-11-20T06:57:00Z")
 }
@@ -136,7 +134,7 @@ pub(super) fn attempt() -> SendAttempt {
     }
 }
 
-/// The backup failed with output of its own.
+/// The backup failed with some output.
 pub(super) fn failed() -> Alert {
     let mut check = backup();
     check.last_ping =

@@ -1,4 +1,4 @@
-//! Placeholders, against the facts that are known of Healthchecks.
+//! Placeholders, compared with the documented behavior of Healthchecks.
 
 use super::sample::{attempt, backup, down, moment, of_check, ping, up};
 use crate::channel::alert::{Alert, CheckFacts};
@@ -108,11 +108,11 @@ fn a_template_never_comes_to_more_than_its_limit() {
     ] {
         assert_eq!(values.fill(&template, place), too_long(most), "{template}");
     }
-    // What follows the last placeholder counts as well.
+    // The text after the last placeholder counts as well.
     assert!(values.fill(&format!("{}{}", "$NAME".repeat(81), "x".repeat(92)), TemplateTarget::Url).is_ok());
     assert_eq!(values.fill(&format!("{}{}", "$NAME".repeat(81), "x".repeat(93)), TemplateTarget::Url), too_long(8 << 10));
     assert_eq!(values.fill_header("$JSON"), too_long(8 << 10));
-    // Characters that Latin-1 does not have get longer.
+    // Characters outside Latin-1 become longer.
     let alert = late(named(&"\u{101}".repeat(100), ""));
     let values = TemplateValues::for_alert(&alert, &attempt).unwrap();
     assert!(values.fill_header(&"$NAME".repeat(13)).is_ok());
@@ -135,7 +135,7 @@ fn a_command_finds_its_values_in_its_environment() {
     assert!(variables["BODY"].len() <= 100 << 10 && variables["BODY"].ends_with(&format!("a{}", "ž".repeat(100))));
     assert!(variables.values().all(|value| !value.contains('\0')));
 
-    // What an import brought may be longer than what is taken here.
+    // Imported values may be longer than the limits here.
     let mut check = named("a", "");
     let settings = CheckSettings { tags: Tags::from_stored(&"tag ".repeat(100_000)), ..(*check.settings).clone() };
     check.settings = settings.into();

@@ -1,4 +1,5 @@
-//! URLs stay what they are in every dialect, and marks are marks nowhere else. Each dialect is read here by the rules of its own service.
+//! URLs stay intact in every dialect, and marks have no effect elsewhere. Each dialect is parsed
+//! here by the rules of its own service.
 
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag};
@@ -10,7 +11,7 @@ use crate::domain::flip::FlipCause;
 
 const JOINER: char = '\u{2060}';
 
-/// What is likely to go wrong together.
+/// Pieces that are likely to interact badly.
 const PIECES: [&str; 33] = [
     "https://x.example/a",
     "http://y",
@@ -51,24 +52,25 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![prop::sample::select(&PIECES[..]).prop_map(String::from), "[ -~]"]
 }
 
-/// A URL with all that may stand in one, which ends with a letter or digit.
+/// URL with all permitted characters, which ends with a letter or digit.
 fn url() -> impl Strategy<Value = String> {
     "https?://[a-z]{1,8}(\\.[a-z]{2,4}){1,2}(:[1-9][0-9]{0,3})?(/[_~*]?[a-z0-9]{1,5}([_~*#=&%+.,:;!'?-][a-z0-9]{1,4}){0,4}){1,4}\
      (/[a-z]_\\([a-z]_[a-z]\\))?/[a-z0-9]"
 }
 
-/// Whether a description with a URL, marks and more on both sides of it shows the URL in a dialect.
+/// True if a description with a URL, with marks and other text on both sides, shows the URL in a
+/// dialect.
 fn is_kept(dialect: Dialect, url: &str, written: &str) -> bool {
     let html = || url.replace('&', "&amp;");
     match dialect {
         Dialect::Telegram | Dialect::Pushover | Dialect::Html | Dialect::Slack => written.contains(&html()),
-        // Not every reader makes a link of it, so that marks which could pair are percent-encoded.
+        // Not every reader turns it into a link, so marks that could pair are percent-encoded.
         Dialect::Markdown => written.replace("%2A", "*").replace("%7E", "~").replace("%5F", "_").replace("%3B", ";").contains(url),
         _ => written.contains(url),
     }
 }
 
-/// Bytes of the link that a service makes of the beginning of a text; 0: none.
+/// Length in bytes of the link that a service makes of the beginning of a text; 0: none.
 fn link_length(dialect: Dialect, text: &str) -> usize {
     let Some(host) = ["https://", "http://"]
         .iter()
@@ -99,7 +101,7 @@ fn link_length(dialect: Dialect, text: &str) -> usize {
     }
 }
 
-/// By the expression for URLs in Mattermost's fork of marked.
+/// By the regular expression for URLs in Mattermost's fork of marked.
 fn mattermost_length(text: &str) -> usize {
     let scheme = text.find("//").unwrap() + 2;
     let mut length = scheme;
@@ -119,7 +121,7 @@ fn mattermost_length(text: &str) -> usize {
     length
 }
 
-/// What is left of a text without the links that a service makes of URLs; an `x` stands for each.
+/// Text with each link that a service makes of a URL replaced by an `x`.
 fn without_links(dialect: Dialect, written: &str) -> String {
     let (mut left, mut rest, mut before) = (String::new(), written, ' ');
     while let Some(c) = rest.chars().next() {
@@ -142,7 +144,7 @@ fn without_links(dialect: Dialect, written: &str) -> String {
     left
 }
 
-/// The marks of a text before which no backslash stands that is not itself behind one.
+/// Marks of a text that no backslash escapes.
 fn bare_marks(dialect: Dialect, text: &str, marks: &str) -> Vec<char> {
     let mut bare = Vec::new();
     let mut chars = text.chars();
@@ -164,7 +166,7 @@ fn bare_marks(dialect: Dialect, text: &str, marks: &str) -> Vec<char> {
     bare
 }
 
-/// What a reader of CommonMark shows: the text without marks; an error names the first mark.
+/// Text that a CommonMark reader shows, without marks. The error names the first mark.
 fn shown_as_commonmark(written: &str) -> Result<String, String> {
     let mut shown = String::new();
     for event in Parser::new_ext(written, Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES) {
@@ -177,13 +179,13 @@ fn shown_as_commonmark(written: &str) -> Result<String, String> {
     Ok(shown)
 }
 
-/// A text without what may be added to it, and with what may be encoded in it as it was.
+/// Text without characters that escaping may add, and with encoded characters decoded.
 fn letters(text: &str) -> String {
     let decoded = text.replace("%2A", "*").replace("%7E", "~").replace("%5F", "_").replace("%3B", ";").replace("%40", "@");
     decoded.chars().filter(|c| !c.is_whitespace() && *c != JOINER).collect()
 }
 
-/// The words of a line of Zulip that stand in no span of code.
+/// Words of a line of Zulip outside code spans.
 fn outside_code(line: &str) -> String {
     let (mut outside, mut rest) = (String::new(), line);
     while let Some(at) = rest.find('`') {
@@ -201,7 +203,7 @@ fn outside_code(line: &str) -> String {
     outside + rest
 }
 
-/// Whether Zulip makes a link of a word, by its expression for URLs.
+/// True if Zulip turns a word into a link, by its regular expression for URLs.
 fn is_zulip_link(word: &str) -> bool {
     let word = word.trim_start_matches(['(', '\'', '"', ',', ':']);
     let Some(after) = word.strip_prefix("https://").or_else(|| word.strip_prefix("http://")) else { return false };
@@ -235,7 +237,7 @@ proptest! {
             let left = without_links(dialect, &dialect.escape(&text));
             prop_assert_eq!(bare_marks(dialect, &left, marks), Vec::<char>::new(), "{:?} {}", dialect, left);
         }
-        // Whether or not its reader makes links of URLs.
+        // For readers that turn URLs into links and for others.
         let written = Dialect::Markdown.escape(&text);
         let shown = shown_as_commonmark(&written);
         prop_assert_eq!(shown.as_deref().map(letters), Ok(letters(&text)), "{}", written);
@@ -254,7 +256,7 @@ proptest! {
     }
 }
 
-/// Where a URL stands in a sentence, and what each service then gets.
+/// URLs in different positions of a sentence, and the text for each service.
 #[test]
 fn a_url_is_written_as_each_service_reads_it() {
     for (dialect, text, written) in [
@@ -262,7 +264,7 @@ fn a_url_is_written_as_each_service_reads_it() {
         (Dialect::Discord, "https://x/*a*~b#c_d e", "https://x/*a*~b#c_d e"),
         (Dialect::Discord, "[https://x/a_b](https://y/c_d)", "\\[https://x/a_b \\](https://y/c_d)"),
         (Dialect::Discord, "**https://x/a_b**", "\\*\\*https://x/a_b \\*\\*"),
-        // Some of these would be made links of, with the backslashes in them.
+        // Some of these would become links that include the backslashes.
         (Dialect::Discord, "ahttps://x/a_b", "ahttps:\u{2060}//x/a\\_b"),
         (Dialect::Mattermost, "HTTPS://x/a_b", "HTTPS:\u{2060}//x/a\\_b"),
         (Dialect::Markdown, "https://x/run_1_a?b=1&c=2", "https://x/run_1_a?b=1&c=2"),
@@ -271,14 +273,14 @@ fn a_url_is_written_as_each_service_reads_it() {
         (Dialect::Markdown, "https://user:a_b@x/", "https:\u{2060}//user:a\\_b@x/"),
         (Dialect::Mattermost, "https://x/A_(b_c) <https://y/d_e>", "https://x/A_(b_c) <\u{2060}https://y/d_e \\>"),
         (Dialect::RocketChat, "https://x.example/a_b~c", "https://x.example/a_b~c"),
-        // It makes no link of these, so that their marks would be read.
+        // It turns none of these into a link, so their marks would be parsed.
         (Dialect::RocketChat, "https://x/a_b", "https://x/a\\_b"),
         (Dialect::RocketChat, "=https://x.example/a_b", "=https://x.example/a\\_b"),
         (Dialect::Slack, "https://x/@here?a&b", "https://x/%40here?a&amp;b"),
         (Dialect::Zulip, "R&D ~1 https://x/?a=1&b=~c *d*", "R&D ~1 https://x/?a=1&b=~c `*d*`"),
         (Dialect::Zulip, "(https://x/*a*/~~b~~/&lt;c), a~~b", "(https://x/*a*/~~b~~/&lt;c), `a~~b`"),
         (Dialect::Zulip, "*a* and *b* *c*", "`*a*` and `*b* *c*`"),
-        // It looks for these before it looks for URLs, or makes no link of them.
+        // It parses these before URLs, or does not turn them into links.
         (Dialect::Zulip, "https://x/@**all** https://x?*a* b:https://x/*c*", "`https://x/@**all** https://x?*a* b:https://x/*c*`"),
     ] {
         assert_eq!(dialect.escape(text), written, "{dialect:?} {text}");

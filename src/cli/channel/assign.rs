@@ -1,4 +1,4 @@
-//! Which checks a channel is assigned to.
+//! Selection of the checks that a channel is assigned to.
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
@@ -32,7 +32,7 @@ impl From<AssignedChecksArgs> for CheckSelectionRow {
     }
 }
 
-/// Reads `all` or `tag:TAG`.
+/// Parses `all` or `tag:TAG`.
 pub(super) fn parse_initial_checks(text: &str) -> Result<CheckSelectionRow, &'static str> {
     match text.strip_prefix("tag:") {
         Some(tag) if !tag.is_empty() => Ok(CheckSelectionRow::Tagged(vec![tag.into()])),

@@ -1,4 +1,5 @@
-//! `overdue channel kinds`, and the list of kinds below the help of the commands that take settings.
+//! `overdue channel kinds`, and the list of kinds below the help of the commands that take
+//! settings.
 
 use clap::Args;
 use serde::Serialize;
@@ -24,20 +25,20 @@ pub(in crate::cli) struct KindsArgs {
 /// A setting of a kind.
 #[derive(Serialize)]
 struct KindFieldRow {
-    /// What `--kind` takes.
+    /// Value of `--kind`.
     kind: &'static str,
-    /// What stands before `=` in `--set`; `NAME` at its end is for the user to fill in.
+    /// Text before `=` in `--set`; the user replaces `NAME` at its end.
     key: &'static str,
-    /// What stands after it.
+    /// Form of the text after `=`.
     value: String,
     /// `required`, `optional` or `default`.
     need: &'static str,
-    /// What it is when it is left out, in words.
+    /// Default value in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<&'static str>,
-    /// Whether it is shown to nobody.
+    /// True if the value is never shown.
     secret: bool,
-    /// What it is for.
+    /// Purpose of the setting.
     help: &'static str,
 }
 
@@ -60,7 +61,7 @@ impl KindFieldRow {
     }
 }
 
-/// The settings of one kind, or those of each kind and then what many have.
+/// Returns the settings of one kind, or the settings of each kind followed by the common ones.
 fn field_rows(kind: Option<&'static ChannelKind>) -> Vec<KindFieldRow> {
     let own = |kind: &'static ChannelKind| kind.fields.iter().map(|field| KindFieldRow::new(kind.name, field));
     match kind {
@@ -73,7 +74,7 @@ fn field_rows(kind: Option<&'static ChannelKind>) -> Vec<KindFieldRow> {
     }
 }
 
-/// What stands below the help of a command that takes settings.
+/// Returns the text below the help of a command that takes settings.
 pub(super) fn kinds_help() -> String {
     let cells = |kind: &'static ChannelKind| [[&[kind.name], kind.aliases].concat().join(", "), kind.title.to_owned()];
     let table = table::format_table(&["KIND", "WHAT IT IS"], ChannelKind::ALL.into_iter().map(cells)).join("\n");

@@ -1,4 +1,5 @@
-//! The checks in the file that an earlier run wrote: a job that is found again keeps its UUID, and with it its ping URL.
+//! Checks in the file that an earlier run wrote: a job that is found again keeps its UUID, and with
+//! it its ping URL.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -13,11 +14,11 @@ use crate::domain::ids::parse_hyphenated_uuid;
 /// Maximum number of bytes of the file: see [limits](crate::docs::limits).
 const MAX_CHECKS_FILE_BYTES: u64 = 16 << 20;
 
-/// The UUIDs of checks, each with what identifies its job.
+/// UUIDs of checks, each with the identity of its job.
 pub(super) struct EarlierChecks(Vec<(String, Uuid)>);
 
 impl EarlierChecks {
-    /// Reads the file of an earlier run. There is none before the first.
+    /// Reads the file of an earlier run. Before the first run there is none.
     pub(super) fn read(file: &Path) -> io::Result<Self> {
         match read_limited(file, MAX_CHECKS_FILE_BYTES) {
             Ok(bytes) => Ok(Self::parse(&String::from_utf8_lossy(&bytes))),
@@ -39,7 +40,7 @@ impl EarlierChecks {
         Self(checks)
     }
 
-    /// Leaves out the UUIDs that jobs report with already.
+    /// Removes the UUIDs that jobs report with already.
     pub(super) fn without_reporting<'a>(mut self, skipped: impl Iterator<Item = &'a SkippedJob>) -> Self {
         for SkippedJob { job, .. } in skipped {
             self.0.retain(|(_, uuid)| !job.contains(&uuid.to_string()));
@@ -57,7 +58,8 @@ impl EarlierChecks {
     }
 }
 
-/// What identifies a job: the comment about its edit without the ping URL, so that another base URL changes nothing.
+/// Returns the identity of a job: the comment about its edit without the ping URL, so that another
+/// base URL changes nothing.
 fn job_identity(comment: &str, uuid: Uuid) -> String {
     let uuid = uuid.to_string();
     comment.split(' ').filter(|word| !word.contains(&uuid)).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,5 @@
-//! What the machine has: its crontabs, and what `systemctl` says of its timers. What is not there or may not be read is left out.
+//! Crontabs of the machine, and its timers as `systemctl` lists them. Missing and unreadable ones
+//! are left out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,22 +8,22 @@ use std::process::{Command, Stdio};
 use crate::cli::common_args::read_limited;
 use crate::discover::{Crontab, CrontabOwner, LIST_TIMERS_ARGS, SystemdTimer, TIMER_PROPERTIES, parse_timer_list, parse_timers as parsed};
 
-/// How the crontab of whoever asks is called.
+/// Name of the crontab of the current user.
 pub(super) const OWN_CRONTAB_NAME: &str = "crontab";
-/// Bytes of a crontab that are read.
+/// Maximum bytes that are read of a crontab.
 pub(super) const MAX_CRONTAB_BYTES: u64 = 1 << 20;
 
 /// Directories with the crontabs of users.
 const CRONTAB_DIRECTORIES: [&str; 2] = ["/var/spool/cron/crontabs", "/var/spool/cron"];
 
-/// The name of this machine, without its domain.
+/// Returns the name of this machine, without its domain.
 pub(super) fn host_name() -> String {
     let read = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter().find_map(|path| fs::read_to_string(path).ok());
     let name = read.unwrap_or_default();
     name.trim().split('.').next().filter(|name| !name.is_empty()).unwrap_or("host").to_owned()
 }
 
-/// Every crontab that can be read.
+/// Returns every crontab that can be read.
 pub(super) fn read_crontabs() -> Vec<Crontab> {
     let mut found = Vec::new();
     let system = std::iter::once(PathBuf::from("/etc/crontab")).chain(crontab_files(Path::new("/etc/cron.d")));
@@ -43,7 +44,7 @@ pub(super) fn read_crontabs() -> Vec<Crontab> {
     found
 }
 
-/// The files of a directory whose names cron would take.
+/// Returns the files of a directory with names that cron accepts.
 fn crontab_files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
     let is_taken = |path: &PathBuf| path.is_file() && path.file_name().is_some_and(|name| !name.to_string_lossy().contains(['.', '~']));
@@ -57,7 +58,7 @@ fn read_crontab(path: &Path, whose: CrontabOwner) -> Option<Crontab> {
     Some(Crontab { name: path.display().to_string(), text, owner: whose })
 }
 
-/// The timers of the system and of whoever asks, with the directories for their units.
+/// Returns the timers of the system and of the current user, with the directories for their units.
 pub(super) fn query_timers() -> Vec<(Vec<SystemdTimer>, String)> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let own = home.map(|home| home.join(".config/systemd/user").display().to_string());
@@ -76,7 +77,7 @@ fn timers_of_manager(manager: &[&str]) -> Option<Vec<SystemdTimer>> {
     Some(parsed(&command_output("systemctl", &show)?))
 }
 
-/// What a command prints; `None` if it is not there or fails.
+/// Returns the output of a command; `None` if it does not exist or fails.
 fn command_output(program: &str, arguments: &[&str]) -> Option<String> {
     let done = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     done.status.success().then(|| String::from_utf8(done.stdout).ok()).flatten()

@@ -1,4 +1,4 @@
-//! The flags of an import that asks the API of another server, and the asking.
+//! Flags of an import from the API of another server, and its requests.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub(super) struct ImportApiArgs {
 }
 
 impl ImportApiArgs {
-    /// Asks the API, if one is given.
+    /// Reads the API, if one is given.
     pub(super) fn fetch_source(
         &self,
         projects: &[ProjectSelection],
@@ -76,7 +76,7 @@ impl ImportApiArgs {
             {
                 let minutes = requests.div_ceil(most.into());
                 let more = if logs == PingLogSelection::All { " and one for each body" } else { "" };
-                // Whether or not anybody reads it.
+                // Continues even if this message cannot be written.
                 let _ = writeln!(io::stderr(), "overdue: {requests} requests{more}, {most} a minute: at least {minutes} min");
             }
             bar.set_length(total);

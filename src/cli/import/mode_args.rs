@@ -1,4 +1,5 @@
-//! The flags that every import has, and what follows from them: whether it is only looked at, whose place it takes, how it ends.
+//! Flags that every import has, and their effects: dry run, replacement of projects, and the final
+//! state.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -52,17 +53,17 @@ fn parse_project_mapping(text: &str) -> Result<ProjectSelection, &'static str> {
 }
 
 impl ImportModeArgs {
-    /// Refuses to go on while nothing is said; a variable may say no.
+    /// Returns an error if no mode was given; a variable may also say no.
     pub(super) fn require_mode(&self) -> Result<(), CliError> {
         if self.dry_run || self.trial || self.live { Ok(()) } else { Err(CliError::usage("say --dry-run, --trial or --live")) }
     }
 
-    /// Nothing is to be changed.
+    /// True if nothing may be changed.
     pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// Compares with what a server that runs has, and shows what would become of everything.
+    /// Compares with the state of a running server, and shows the result of a dry run.
     pub(super) fn finish_dry_run(
         &self,
         data: impl FnOnce() -> Result<PathBuf, CliError>,
@@ -71,7 +72,8 @@ impl ImportModeArgs {
         next: &[&str],
     ) -> Result<(), CliError> {
         let done = "nothing was changed: this was a dry run";
-        // A database that nobody serves is left alone: to open it may mean to bring it to the layout of this release.
+        // A database without a running server is not opened: that could migrate it to the layout of
+        // this release.
         let looked = data().map_or(Ok(None), |directory| upload::connect_to_server(&directory)).and_then(|server| {
             let Some(server) = server else { return Ok(None) };
             let mut handover = ImportUpload::begin(server, &imported)?;
@@ -83,7 +85,7 @@ impl ImportModeArgs {
             Ok(Some((replaced, lost))) if self.replace || lost == LocalChanges::default() => {
                 self.print_report(&report.with_replacement(replaced, lost), next, done)
             }
-            // What is wrong comes last, and nothing is to be done before it is put right.
+            // The error comes last, because nothing else may be done before it is resolved.
             Ok(Some((replaced, lost))) => {
                 self.print_report(&report.with_replacement(replaced, lost), &[], done).and(Err(upload::replace_required(&lost)))
             }
@@ -91,14 +93,14 @@ impl ImportModeArgs {
         }
     }
 
-    /// Hands over what is left; how it is to end.
+    /// Sends the remaining objects, and returns the options for the end.
     fn upload_objects(&self, handover: &mut ImportUpload, imported: ImportContents) -> Result<ImportFinish, CliError> {
         let (newest, secrets, signing) = (imported.newest, imported.secrets.clone(), imported.badge_secret);
         handover.upload_objects(imported)?;
         Ok(ImportFinish { live: self.live, newest, secrets, badge_secret: signing, replace: self.replace, yes: self.yes })
     }
 
-    /// Hands over what is left, and has all of it shown; what has come of that.
+    /// Sends the remaining objects and finishes the import. Returns a message with the result.
     pub(super) fn finish(&self, mut handover: ImportUpload, imported: ImportContents) -> Result<String, CliError> {
         let projects = imported.projects.len();
         let ending = self.upload_objects(&mut handover, imported)?;
@@ -116,7 +118,7 @@ impl ImportModeArgs {
         Ok(done)
     }
 
-    /// Shows what has become of everything, and what there is to do next.
+    /// Prints the result of each item, and the next steps.
     pub(super) fn print_report(&self, report: &ImportReport, next: &[&str], done: &str) -> Result<(), CliError> {
         let mut lines = report.lines();
         lines.extend(next.iter().map(|line| (*line).to_owned()));
@@ -130,7 +132,7 @@ impl ImportModeArgs {
             shown => shown.map_err(CliError::output_failed),
         }?;
         if !self.json.json {
-            // For whoever reads it, not for what reads the report.
+            // For the person, not for a program that reads the report.
             let _ = writeln!(io::stderr(), "overdue: {done}");
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! `overdue import overdue`: everything that another overdue has, from a file that it has written.
+//! `overdue import overdue`: imports everything of another overdue server, from a file that it
+//! exported.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What was read is handed over to whoever holds the database: logs as they are read, then things, then the word that shows all of it.
+//! Sends an import to the server or the local database: logs first, then objects, then the commit.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -25,53 +25,56 @@ use crate::import::item_rows::{self, ImportFlipRow, ImportItemRow, ImportPingRow
 use crate::import::{ImportLogEntry, flip_order, numbering};
 use crate::random::Random;
 
-/// About how many bytes of pings are held until they are sent, to be sorted: see [limits](crate::docs::limits).
+/// Approximate bytes of pings that are buffered to be sorted before they are sent: see
+/// [limits](crate::docs::limits).
 const PING_BUFFER_BYTES: usize = 12 << 20;
-/// About how many bytes a ping takes without its body.
+/// Approximate bytes of a ping without its body.
 const PING_OVERHEAD_BYTES: usize = 192;
-/// Pings that go in one request. They are few, since many requests follow each other at once, and the pings of others wait for each.
+/// Maximum number of pings in one request. It is low, because many requests follow each other at
+/// once, and the pings of others wait for each.
 const PINGS_PER_REQUEST: usize = 64;
-/// Bytes of bodies that go in one request, unless one body is longer.
+/// Maximum bytes of bodies in one request, unless one body is longer.
 const BODY_BYTES_PER_REQUEST: usize = 256 << 10;
-/// Bytes of things that go in one request: in JSON each may take six, and a request has 2 MiB.
+/// Maximum bytes of objects in one request: in JSON each may take six, and a request has 2 MiB.
 const OBJECT_BYTES_PER_REQUEST: usize = 256 << 10;
-/// Things that go in one request.
+/// Maximum number of objects in one request.
 const MAX_OBJECTS_PER_REQUEST: usize = 500;
 
-/// An import that is being handed over. It is abandoned if it does not get to its end.
+/// An import that is being sent. It is abandoned if it does not complete.
 pub(super) struct ImportUpload {
     runtime: Runtime,
     session: AdminClient,
     import: u64,
-    /// The numbers that checks get.
+    /// Numbers of the checks.
     checks: HashMap<Uuid, CheckId>,
-    /// That are to be sent, and about how many bytes they take.
+    /// Pings to send, and their approximate size in bytes.
     pings: Vec<NumberedPing>,
     buffered_bytes: usize,
-    /// In order.
+    /// Flips in order.
     next_flips: Vec<ImportFlipRow>,
-    /// With their numbers in the source, to be sorted: those of a check go in order.
+    /// Flips with their numbers in the source, to be sorted: the flips of a check are sent in
+    /// order.
     flips: Vec<(CheckId, i64, ImportedFlip)>,
     counts: ImportItemCounts,
-    /// Why nothing more is handed over.
+    /// Reason why sending has stopped.
     failure: Option<CliError>,
     is_finished: bool,
 }
 
-/// How it ends.
+/// Options for the end of an import.
 pub(super) struct ImportFinish {
     pub(super) live: bool,
-    /// The latest moment in the source.
+    /// Latest timestamp in the source.
     pub(super) newest: Option<Timestamp>,
-    /// Those of old servers, by which hashed keys are known.
+    /// Secrets of old servers, by which hashed keys are recognized.
     pub(super) secrets: Vec<LegacySecret>,
-    /// What signed badge URLs there.
+    /// Key that signed badge URLs on the source.
     pub(super) badge_secret: Option<BadgeSecret>,
     pub(super) replace: bool,
     pub(super) yes: bool,
 }
 
-/// Finds whoever holds the database of this directory; makes one if there is none.
+/// Connects to the server of this directory or opens its database; creates one if there is none.
 pub(super) fn open_session(directory: &Path) -> Result<(Runtime, AdminClient), CliError> {
     let _owner = assume_owner(directory)?;
     let runtime = new_runtime()?;
@@ -79,7 +82,7 @@ pub(super) fn open_session(directory: &Path) -> Result<(Runtime, AdminClient), C
     Ok((runtime, session))
 }
 
-/// Finds the server that runs on this directory; `None`: none does.
+/// Connects to the server of this directory; `None` if none runs.
 pub(super) fn connect_to_server(directory: &Path) -> Result<Option<(Runtime, AdminClient)>, CliError> {
     let _owner = assume_owner(directory)?;
     let runtime = new_runtime()?;
@@ -92,7 +95,7 @@ fn new_runtime() -> Result<Runtime, CliError> {
 }
 
 impl ImportUpload {
-    /// Begins with whoever holds the database.
+    /// Begins the import.
     pub(super) fn begin((runtime, session): (Runtime, AdminClient), imported: &ImportContents) -> Result<Self, CliError> {
         let checks = imported.projects.iter().map(|project| project.checks.len() as u64).sum();
         let mut handover = Self {
@@ -116,7 +119,8 @@ impl ImportUpload {
         Ok(handover)
     }
 
-    /// Takes an entry of a log. After a break [`upload_objects`](Self::objects) says why.
+    /// Adds a log entry. After a break, [`upload_objects`](Self::upload_objects) returns the
+    /// reason.
     pub(super) fn add_log_entry(&mut self, entry: ImportLogEntry) -> ControlFlow<()> {
         let taken = match entry {
             ImportLogEntry::Ping(ping) => self.add_ping(ping),
@@ -159,7 +163,8 @@ impl ImportUpload {
         if self.buffered_bytes >= PING_BUFFER_BYTES { self.send_pings() } else { Ok(()) }
     }
 
-    /// Sends those of one check after each other. They lie together in the database, so that a request changes few pages of it.
+    /// Sends the pings of one check after each other. They are adjacent in the database, so a
+    /// request changes few pages of it.
     fn send_pings(&mut self) -> Result<(), CliError> {
         let mut pings = std::mem::take(&mut self.pings);
         self.buffered_bytes = 0;
@@ -180,7 +185,7 @@ impl ImportUpload {
         self.request_done(ImportRequest::Log { import: self.import, pings, flips: Vec::new() })
     }
 
-    /// Hands over a ping whose body is too long for a request: that goes before it, in parts.
+    /// Sends a ping whose body is too long for a request: the body is sent before it, in parts.
     fn send_long_ping(&mut self, mut ping: NumberedPing) -> Result<(), CliError> {
         self.counts.pings += 1;
         let body = std::mem::take(&mut ping.body);
@@ -203,7 +208,7 @@ impl ImportUpload {
         Ok(())
     }
 
-    /// Hands over all but the logs, which have been taken.
+    /// Sends everything except the logs, which are sent already.
     pub(super) fn upload_objects(&mut self, imported: ImportContents) -> Result<(), CliError> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
@@ -235,7 +240,7 @@ impl ImportUpload {
         ImportRequest::Finish { look, import, live, newest, secrets, signing, expected, replace }
     }
 
-    /// What it would come to if all of it were shown: as of [`finish`](Self::finish).
+    /// Dry run of [`finish`](Self::finish); the import stays open.
     pub(super) fn dry_run(&mut self, ending: &ImportFinish) -> Result<(usize, LocalChanges), CliError> {
         match self.request(self.finish_request(ending, true, true))? {
             AdminReply::Imported(replaced, checks, pings) => Ok((replaced, LocalChanges { checks, pings })),
@@ -243,7 +248,8 @@ impl ImportUpload {
         }
     }
 
-    /// Has all of it shown; of how many projects it took the place, and what was done in these and is lost.
+    /// Makes everything visible. Returns the number of projects that it replaced, and the changes
+    /// in these that are lost.
     pub(super) fn finish(&mut self, ending: &ImportFinish) -> Result<(usize, LocalChanges), CliError> {
         let mut reply = self.request(self.finish_request(ending, false, false))?;
         if let AdminReply::Touched(which) = reply {
@@ -264,7 +270,7 @@ impl ImportUpload {
         }
     }
 
-    /// The empty project that a first start has made, if there is one.
+    /// True if the project from a first start exists and is empty.
     pub(super) fn has_empty_default(&mut self) -> bool {
         let listed = self.runtime.block_on(self.session.send(AdminRequest::ListProjects {}));
         matches!(listed, Ok(AdminReply::Projects(rows)) if rows.iter().any(|row| row.name == "default" && row.checks == 0))
@@ -294,7 +300,7 @@ impl ImportUpload {
 impl Drop for ImportUpload {
     fn drop(&mut self) {
         if !self.is_finished {
-            // Otherwise whoever holds the database ends it when the connection does, or at the next start.
+            // If this fails, the server abandons it when the connection ends, or at the next start.
             let _ = self.request(ImportRequest::Abandon { import: self.import });
         }
     }
@@ -304,12 +310,12 @@ fn unexpected_reply() -> CliError {
     CliError::other("the server answered something else than what was asked")
 }
 
-/// Refuses to lose what was done here.
+/// Returns the error that changes made here would be lost.
 pub(super) fn replace_required(which: &impl std::fmt::Display) -> CliError {
     CliError::other(format!("{which}; --replace does it nevertheless, and what was done and logged here is lost"))
 }
 
-/// Asks on the terminal whether that is meant.
+/// Asks on the terminal for a confirmation.
 fn confirm_replacement(which: &str) -> Result<bool, CliError> {
     if !io::stdin().is_terminal() {
         return Err(CliError::usage(format!("{which}: if what was done and logged here is to be lost, add --yes")));

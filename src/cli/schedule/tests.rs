@@ -13,7 +13,7 @@ fn args(words: &[&str]) -> Result<ScheduleArgs, String> {
     parsed.map(|command| command.args).map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
 }
 
-/// Standard output and standard error, at 2026-11-20T10:00:00Z.
+/// Returns standard output and standard error, at 2026-11-20T10:00:00Z.
 fn schedule(words: &[&str], stdin: &[u8]) -> (String, String) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     run(&args(words).unwrap(), Timestamp::from_secs(1_795_168_800), stdin, &mut stdout, &mut stderr).unwrap();

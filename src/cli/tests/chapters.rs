@@ -1,4 +1,5 @@
-//! What the chapters say to type is what the program takes. The README's commands are run by `.ci/readme`.
+//! Tests that the program accepts the command lines in the chapters. The README's commands are run
+//! by `.ci/readme`.
 
 use clap::CommandFactory as _;
 
@@ -6,7 +7,8 @@ use super::super::{Cli, parse_args};
 use super::all_commands;
 use crate::docs::CHAPTERS;
 
-/// The words of a command, up to where a shell goes on with something else; of its grammar what the chapters use.
+/// Returns the words of a command, up to the next operator of the shell. It supports the shell
+/// grammar that the chapters use.
 fn shell_words_of(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in line.chars() {
@@ -23,7 +25,8 @@ fn shell_words_of(line: &str) -> Vec<String> {
     words
 }
 
-/// The lines of blocks of the language `sh`, and the parts in backquotes of all other text. A line that goes on in the next one is one.
+/// Returns the lines of blocks of the language `sh`, and the parts in backquotes of all other text.
+/// A continued line is joined.
 fn code_parts(text: &str) -> (Vec<String>, Vec<&str>) {
     let (mut lines, mut quoted, mut block) = (Vec::<String>::new(), Vec::new(), None);
     for line in text.lines() {
@@ -83,7 +86,7 @@ fn flags_and_subcommands_that_the_chapters_name_are_there() {
             for word in rest.iter().take_while(|word| *word != "--") {
                 let flag = word.strip_prefix("--").map(|flag| flag.split('=').next().unwrap_or_default());
                 match (flag, command.find_subcommand(word)) {
-                    // A flag that is named alone belongs to one command or another.
+                    // A flag that is named without a command belongs to any command.
                     (Some(flag), _) if !named && !all_commands(&tree).into_iter().any(|command| has(command, flag)) => {
                         wrong.push((chapter.slug, part));
                     }

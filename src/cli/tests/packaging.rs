@@ -1,4 +1,5 @@
-//! What packages carry follows from the table of flags: the file of settings, the manual pages, the completions.
+//! Files of packages that follow from the table of flags: the settings file, the manual pages, the
+//! completions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use clap_complete::Shell;
 
 use super::super::{Cli, completions, man};
 
-/// Compares what is in a directory of the repository with what should be there, or writes it.
+/// Compares the files in a directory of the repository with the expected ones, or writes them.
 fn expect_files(directory: &str, wanted: &BTreeMap<String, String>) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging").join(directory);
     if std::env::var_os("UPDATE_DOCS").is_some() {
@@ -44,14 +45,14 @@ fn manual_pages_are_those_of_the_flags() {
 
 #[test]
 fn completions_are_those_of_the_flags() {
-    // Under the names that the shells look for.
+    // The names that the shells look for.
     let names = [(Shell::Bash, "overdue"), (Shell::Zsh, "_overdue"), (Shell::Fish, "overdue.fish")];
     let texts = names.map(|(shell, name)| (name.to_owned(), String::from_utf8(completions::script(shell)).unwrap()));
     assert!(texts.iter().all(|(_, text)| text.contains("ping-body-limit")));
     expect_files("completions", &BTreeMap::from(texts));
 }
 
-/// `script` in lines of comments.
+/// Returns `script` as comment lines.
 fn comment_lines(text: &str) -> String {
     let mut lines = vec![String::from("#")];
     for word in text.split_whitespace() {

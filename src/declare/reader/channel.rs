@@ -1,4 +1,4 @@
-//! Channels of a file: the keys are those of their kind, whose table reads the values.
+//! Channels of a file. The keys are the fields of their kind, whose table parses the values.
 
 use super::{ConfigObject, ConfigReader, child_path};
 use crate::declare::document::{ConfigNode, ConfigValue};
@@ -8,7 +8,7 @@ use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::declared::{DeclaredChannel, ObjectName};
 use crate::domain::project::ChannelName;
 
-/// Keys that every channel of a file has beside those of its kind.
+/// Keys of every channel in a file, beside the fields of its kind.
 const COMMON_KEYS: [&str; 4] = ["kind", "uuid", "name", "incomplete"];
 
 impl ConfigReader {
@@ -48,7 +48,7 @@ impl ConfigReader {
             Err(error) => {
                 let reason = error.to_string();
                 let reason = reason.split_once(": ").map_or(reason.as_str(), |(_, reason)| reason);
-                // It names the setting that it is about, if it is about one.
+                // The reason names the setting that it is about, if any.
                 let is_about = |key: &str| reason.starts_with(&format!("{key} ")) || reason.contains(&format!("{key:?}"));
                 let about = node.entries().iter().find(|(key, ..)| is_about(key));
                 match about {
@@ -60,7 +60,7 @@ impl ConfigReader {
         }
     }
 
-    /// A setting as text, or several below one key.
+    /// Reads a setting as text, or several below one key.
     fn read_setting(&mut self, kind: &ChannelKind, key: String, node: &ConfigNode, path: &[String], pairs: &mut Vec<(String, String)>) {
         let text = match &node.value {
             ConfigValue::Text(text) => text.clone(),

@@ -1,4 +1,5 @@
-//! The fields of one object: looked up by key, of checks also in the defaults, and read by their forms.
+//! Fields of one object: looked up by key, for checks also in the defaults, and read by their
+//! types.
 
 use uuid::Uuid;
 
@@ -10,7 +11,7 @@ use crate::domain::declared::ObjectName;
 use crate::domain::ids::parse_hyphenated_uuid;
 use crate::domain::text::Seconds;
 
-/// How alike two keys are that may be meant for each other: 1 is the same.
+/// Minimum similarity of an unknown key and the key that is suggested for it; 1 is equality.
 const MIN_SIMILARITY: f64 = 0.8;
 
 /// A table whose fields are read.
@@ -21,14 +22,14 @@ pub(super) struct ConfigObject<'a> {
     field_tables: [&'static [ConfigField]; 2],
 }
 
-/// What is said of a field, and where.
+/// Value of a field, and its location.
 pub(super) struct FieldNode<'a> {
     pub(super) node: &'a ConfigNode,
     pub(super) path: Vec<String>,
 }
 
 impl<'a> ConfigObject<'a> {
-    /// An object with the fields of both tables; `defaults` say what it does not.
+    /// Creates an object with the fields of both tables; `defaults` apply to fields that it omits.
     pub(super) fn new(
         node: &'a ConfigNode,
         defaults: Option<&'a ConfigNode>,
@@ -39,12 +40,12 @@ impl<'a> ConfigObject<'a> {
         Self { node, defaults, path, field_tables: [own, more] }
     }
 
-    /// Whether it says something of a field itself.
+    /// True if the object itself sets a field.
     pub(super) fn has_own(&self, key: &str) -> bool {
         self.node.get(key).is_some()
     }
 
-    /// What it or the defaults say of a field.
+    /// Returns the value of a field in the object or in the defaults.
     pub(super) fn field_node(&self, key: &str) -> Option<FieldNode<'a>> {
         let own = self.node.get(key).map(|node| FieldNode { node, path: child_path(&self.path, key) });
         let default = || {
@@ -60,7 +61,7 @@ impl<'a> ConfigObject<'a> {
 }
 
 impl ConfigReader {
-    /// Tells every key that is none.
+    /// Reports every unknown key.
     pub(super) fn reject_unknown_keys(&mut self, object: &ConfigObject<'_>, others: &[&str]) {
         let ConfigValue::Table(entries) = &object.node.value else {
             let reason = format!("it is {}; give a table", object.node.type_name());
@@ -76,7 +77,7 @@ impl ConfigReader {
         }
     }
 
-    /// Tells what is wrong with a field, where it is said.
+    /// Reports a problem of a field, at the location of its value.
     pub(super) fn add_field_problem(&mut self, object: &ConfigObject<'_>, key: &str, reason: &str) {
         match object.field_node(key) {
             Some(FieldNode { node, path }) => self.add_problem(node, &path, reason),
@@ -84,7 +85,7 @@ impl ConfigReader {
         }
     }
 
-    /// Tells what is wrong, and that nothing comes of it.
+    /// Reports a problem, and returns `None`.
     pub(super) fn reject<T>(&mut self, node: &ConfigNode, path: &[String], reason: &str) -> Option<T> {
         self.add_problem(node, path, reason);
         None
@@ -139,7 +140,7 @@ impl ConfigReader {
         let said = object.field_node(key)?;
         let Some(ConfigFieldType::Number(least, most) | ConfigFieldType::Limit(least, most)) = object.field_type(key) else { return None };
         match said.node.value {
-            // Of a version more is said.
+            // An unsupported version has a message of its own.
             ConfigValue::Number(number) if key == "version" || (least..=most).contains(&number) => Some(number),
             ConfigValue::Number(_) => {
                 self.add_problem(said.node, &said.path, format!("give a whole number from {least} to {most}"));
@@ -149,7 +150,7 @@ impl ConfigReader {
         }
     }
 
-    /// A number, or `none`.
+    /// Reads a number, or `none`.
     pub(super) fn read_limit(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<Option<u32>> {
         let said = object.field_node(key)?;
         if matches!(&said.node.value, ConfigValue::Text(text) if text == "none") {
@@ -158,7 +159,7 @@ impl ConfigReader {
         self.read_number(object, key).and_then(|number| u32::try_from(number).ok()).map(Some)
     }
 
-    /// Seconds.
+    /// Reads a duration in seconds.
     pub(super) fn read_duration(&mut self, object: &ConfigObject<'_>, key: &str) -> Option<i64> {
         let said = object.field_node(key)?;
         let Some(ConfigFieldType::Duration(least, most)) = object.field_type(key) else { return None };
@@ -188,7 +189,7 @@ impl ConfigReader {
         })
     }
 
-    /// The name of something: its key, or what is said if that is a UUID.
+    /// Reads the name of an object: its key or, if that is a UUID, the field.
     pub(super) fn read_name<T>(
         &mut self,
         object: &ConfigObject<'_>,
@@ -220,7 +221,7 @@ impl ConfigReader {
         Some(texts)
     }
 
-    /// A list, or its text with a separator between the items.
+    /// Reads a list, or its text with a separator between the items.
     pub(super) fn read_words(&mut self, object: &ConfigObject<'_>, key: &str, separator: &str) -> Option<String> {
         let said = object.field_node(key)?;
         if let ConfigValue::Text(text) = &said.node.value {
@@ -234,7 +235,7 @@ impl ConfigReader {
         Some(items.join(separator))
     }
 
-    /// A table within an object.
+    /// Reads a table within an object.
     pub(super) fn read_table<'a>(&mut self, object: &ConfigObject<'a>, key: &str) -> Option<ConfigObject<'a>> {
         let FieldNode { node, path } = object.field_node(key)?;
         let Some(ConfigFieldType::Fields(fields)) = object.field_type(key) else { return None };
@@ -244,7 +245,7 @@ impl ConfigReader {
     }
 }
 
-/// `90s`, `15m`, `2h`, `1d`, `1w`.
+/// Parses a duration such as `90s`, `15m`, `2h`, `1d` or `1w`.
 fn parse_duration(text: &str) -> Option<i64> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400), ("w", 604_800)];
     let in_unit = |(unit, seconds): (&str, i64)| {

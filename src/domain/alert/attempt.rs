@@ -1,28 +1,28 @@
-//! What a row of the outbox keeps of earlier attempts to send it.
+//! State that an outbox row keeps of earlier attempts to send it.
 
 use crate::domain::ids::DeliveryNumber;
 use crate::domain::timestamp::Timestamp;
 
-/// A row that began as a part of a message whose rows begin one after the other.
+/// Membership of a row in a message whose rows are started one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchPart {
-    /// The row that begins last. Nothing is sent before.
+    /// Row that is started last. The message is not sent before.
     pub last_row: DeliveryNumber,
-    /// How often sending that row was begun before.
+    /// Number of earlier attempts of that row.
     pub attempts: u16,
 }
 
-/// A recipient of a message that is sent again.
+/// Recipient of a message that is sent again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recipient {
-    /// The address.
+    /// Address of the recipient.
     pub address: Box<str>,
-    /// The result of the attempts so far.
+    /// Result of the attempts so far.
     pub result: RecipientResult,
 }
 
 impl Recipient {
-    /// The same after an attempt of which nothing was reported.
+    /// Returns the recipient after an attempt whose result was not reported.
     pub fn after_interruption(self) -> Self {
         match self.result {
             RecipientResult::Pending => Self { result: RecipientResult::PossiblyDelivered, ..self },
@@ -31,16 +31,17 @@ impl Recipient {
     }
 }
 
-/// The result of the attempts to send a message to one of its recipients.
+/// Result of the attempts to send a message to one of its recipients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RecipientResult {
-    /// It was taken.
+    /// The message was accepted.
     Accepted,
-    /// It was refused for good, with this error of at most [`Delivery::LONGEST_REASON`](super::Delivery::LONGEST_REASON) bytes.
+    /// The message was permanently refused with this error, of at most
+    /// [`DeliveryRecord::MAX_REASON_BYTES`](super::DeliveryRecord::MAX_REASON_BYTES) bytes.
     Refused(Box<str>),
-    /// It may have arrived.
+    /// The message may have arrived.
     PossiblyDelivered,
-    /// It has not arrived.
+    /// The message has not arrived.
     Pending,
 }
 
@@ -51,13 +52,14 @@ impl RecipientResult {
     }
 }
 
-/// A recipient of a channel that is refused for good.
+/// Recipient of a channel that is permanently refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RefusedRecipient {
-    /// The address.
+    /// Address of the recipient.
     pub address: Box<str>,
-    /// The time of the first refusal after the last mail that was taken.
+    /// Time of the first refusal after the last accepted mail.
     pub since: Timestamp,
-    /// The reason for the last refusal, of at most [`Delivery::LONGEST_REASON`](super::Delivery::LONGEST_REASON) bytes.
+    /// Reason of the last refusal, of at most
+    /// [`DeliveryRecord::MAX_REASON_BYTES`](super::DeliveryRecord::MAX_REASON_BYTES) bytes.
     pub reason: Box<str>,
 }

@@ -1,4 +1,4 @@
-//! The settings that channels of many kinds have: what is told, when, and how much at once.
+//! Settings that channels of many kinds share: events, times, and grouping of messages.
 
 use super::settings::ChannelSettings;
 use super::{FieldType, SettingField, field_value};
@@ -7,18 +7,18 @@ use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::domain::timezone::wall_time::{WallTime, WallTimeResolution};
 
-/// What every kind has.
+/// Settings of every kind.
 pub(super) const ANY_KIND_FIELDS: &[SettingField] = &[SettingField::optional(
     "every",
     FieldType::Flag,
     "on: it is told about every check of the project, assigned to it or not; off if left out",
 )];
 
-/// What every kind but a group has.
+/// Settings of every kind but groups.
 pub(super) const NON_GROUP_FIELDS: &[SettingField] =
     &[SettingField::optional("send", FieldType::Choice(&["down", "up", "down,up"]), "what is told; both if left out")];
 
-/// What kinds for people have.
+/// Settings of kinds for people.
 pub(super) const PEOPLE_FIELDS: &[SettingField] = &[
     SettingField::optional(
         "repeat",
@@ -41,48 +41,48 @@ pub(super) const PEOPLE_FIELDS: &[SettingField] = &[
     SettingField::optional("notices", FieldType::Flag, "on: it is told about trouble of the server and of other channels; off if left out"),
 ];
 
-/// What kinds that send to a URL of one's own have.
+/// Settings of kinds that send to a configurable URL.
 pub(super) const URL_FIELDS: &[SettingField] = &[SettingField::optional(
     "tls-pin",
     FieldType::CertificatePin,
     "certificate that the server must show, in place of one that is signed by a known authority",
 )];
 
-/// More checks than this in one go are told in one message, unless the channel says otherwise.
+/// Default number of checks above which one message covers all of them.
 const DEFAULT_GROUP_AFTER: u16 = 5;
 
-/// Messages in a day of a kind that costs money for each, unless the channel says otherwise.
+/// Default daily limit of messages for kinds that cost money for each.
 const DEFAULT_DAILY_LIMIT: u32 = 50;
 
-/// What channels of many kinds are set to.
+/// Settings that channels of many kinds share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommonSettings {
-    /// Whether it tells that checks went down.
+    /// True if the channel is notified when checks go down.
     pub alerts_on_down: bool,
-    /// Whether it tells that they are up again.
+    /// True if the channel is notified when checks come up again.
     pub alerts_on_up: bool,
-    /// Whether it is told about every check of its project.
+    /// True if the channel is notified about every check of its project.
     pub all_checks: bool,
-    /// Seconds between two messages that checks are still down.
+    /// Seconds between two reminders that checks are still down.
     pub reminder_interval: Option<i64>,
-    /// How many such messages one downtime gets; `None`: no limit.
+    /// Maximum number of reminders for one downtime; `None`: no limit.
     pub max_reminders: Option<u32>,
-    /// When nothing is sent.
+    /// Hours in which nothing is sent.
     pub quiet_hours: Option<QuietHours>,
-    /// Its time zone; `None`: the server's.
+    /// Time zone; `None`: that of the server.
     pub tz: Option<Timezone>,
-    /// From more checks than this on there is one message for all; `None`: never.
+    /// Number of checks above which one message covers all of them; `None`: never.
     pub group_after: Option<u16>,
-    /// Whether it is told about trouble of the server.
+    /// True if the channel is notified about problems of the server.
     pub receives_notices: bool,
-    /// The SHA-256 of the certificate that its server must show.
+    /// SHA-256 of the certificate that the receiving server must present.
     pub tls_pin: Option<[u8; 32]>,
-    /// How many messages it may send in a day; `None`: no limit.
+    /// Maximum number of messages in a day; `None`: no limit.
     pub daily_limit: Option<u32>,
 }
 
 impl CommonSettings {
-    /// What holds before anything is read.
+    /// Values before any setting is read.
     pub(super) const DEFAULTS: Self = Self {
         alerts_on_down: true,
         alerts_on_up: true,
@@ -97,7 +97,7 @@ impl CommonSettings {
         daily_limit: None,
     };
 
-    /// Reads values that the table took. What the table does not have is as if it were left out.
+    /// Reads settings that were validated. Values that the kind does not have count as left out.
     pub(super) fn from_settings(settings: &ChannelSettings) -> Self {
         let get = |key| settings.value(key);
         let is_on = |key| get(key) == Some("on");
@@ -124,13 +124,13 @@ impl CommonSettings {
         }
     }
 
-    /// Whether its switches let such an event through.
+    /// True if the settings let such an event through.
     pub(super) fn allows(&self, event: AlertEvent) -> bool {
         match event {
             AlertEvent::Down | AlertEvent::StillDown => self.alerts_on_down,
             AlertEvent::Up => self.alerts_on_up,
             AlertEvent::Notice => self.receives_notices,
-            // An incident that was opened is closed whatever the switches say.
+            // An open incident is closed regardless of these settings.
             AlertEvent::Closed | AlertEvent::Test => true,
         }
     }
@@ -139,16 +139,16 @@ impl CommonSettings {
 /// Hours in which a channel sends nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuietHours {
-    /// The minute of the day at which they begin.
+    /// Minute of the day at which they begin.
     from: u16,
-    /// The minute of the day at which they end: of the next day, unless it is later than `from`.
+    /// Minute of the day at which they end. On the next day unless it is later than `from`.
     to: u16,
-    /// A bit for each day of the week on which they begin, Monday's the lowest.
+    /// Weekdays on which they begin, one bit each; Monday is the lowest.
     days: u8,
 }
 
 impl QuietHours {
-    /// When the quiet hours that `now` lies in end; `None`: it lies in none.
+    /// End of the quiet hours that include `now`; `None` if no quiet hours do.
     pub fn end_after(self, now: Timestamp, zone: &Timezone) -> Option<Timestamp> {
         let wall = zone.wall_time_at(now)?;
         // 1970-01-01 was a Thursday.
@@ -166,7 +166,8 @@ impl QuietHours {
     }
 }
 
-/// When the clock shows this: the second time if twice; if never, as long after the change of the clocks as it would have been.
+/// Time at which the clock shows this. If that happens twice, the second time. If it is skipped,
+/// the moment by the offset from before the change of the clocks.
 fn resolve_quiet_end(wall: WallTime, zone: &Timezone) -> Option<Timestamp> {
     match zone.resolve(wall)? {
         WallTimeResolution::Once(at) | WallTimeResolution::Twice([_, at], _) | WallTimeResolution::Skipped([at, _], _) => Some(at),

@@ -1,25 +1,27 @@
-//! What values each form of field takes. An error continues a sentence that begins with the key; it never repeats the value.
+//! Validation of setting values, one function for each type of field. An error continues a sentence
+//! that begins with the key. It never repeats the value.
 
 use std::net::Ipv6Addr;
 
 use crate::domain::timezone::Timezone;
 
-/// Bytes of a URL.
+/// Maximum length of a URL in bytes.
 const MAX_URL_BYTES: usize = 2_000;
-/// Bytes of the name of a header, and of its value.
+/// Maximum length of a header name and of its value, in bytes.
 const MAX_HEADER_BYTES: (usize, usize) = (100, 1_000);
-/// Bytes of the name of a label, and of its value.
+/// Maximum length of a label name and of its value, in bytes.
 const MAX_LABEL_BYTES: (usize, usize) = (100, 1_000);
-/// Bytes of the path of a file that holds a secret.
+/// Maximum length of the path of a secret file, in bytes.
 const MAX_PATH_BYTES: usize = 1_000;
-/// The days of the week as they are written, Monday first.
+/// Weekdays as they are written, Monday first.
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
-/// Headers that say where a request goes and where it ends, which is up to whoever sends it.
+/// Headers that control routing and framing of a request. Only the sender sets them.
 const RESERVED_HEADERS: [&str; 9] =
     ["connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// Mail addresses between commas, at most so many. Each is a dot-atom (RFC 5322, section 3.2.3) of at most 64 octets at a host name;
-/// 254 octets fit a path (RFC 5321, section 4.5.3.1.3).
+/// Validates a comma-separated list of at most `most` mail addresses. Each is a dot-atom (RFC 5322,
+/// section 3.2.3) of at most 64 octets at a host name; 254 octets fit a path (RFC 5321, section
+/// 4.5.3.1.3).
 pub(super) fn check_mail_addresses(text: &str, most: usize) -> Result<(), String> {
     let is_atom =
         |atom: &str| !atom.is_empty() && atom.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte));
@@ -35,7 +37,8 @@ pub(super) fn check_mail_addresses(text: &str, most: usize) -> Result<(), String
     if addresses.len() > most { Err(format!("has {} addresses; give at most {most}", addresses.len())) } else { Ok(()) }
 }
 
-/// An international number (ITU-T E.164: at most 15 digits, no country code begins with 0); shorter ones than 7 digits reach no phone.
+/// Validates an international number (ITU-T E.164: at most 15 digits, no country code begins with
+/// 0). Numbers with fewer than 7 digits reach no phone.
 pub(super) fn check_phone_number(text: &str) -> Result<(), &'static str> {
     let is_number = text.strip_prefix('+').is_some_and(|digits| {
         (7..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0')
@@ -44,21 +47,21 @@ pub(super) fn check_phone_number(text: &str) -> Result<(), &'static str> {
     if is_number { Ok(()) } else { Err(reason) }
 }
 
-/// One of these words.
+/// Validates that the text is one of these words.
 pub(super) fn check_choice(text: &str, words: &[&str]) -> Result<(), String> {
     if words.contains(&text) { Ok(()) } else { Err(format!("is none of {}; give one of them, written just so", words.join(", "))) }
 }
 
-/// A whole number from `least` to `most`, written without a plus or leading zeros.
+/// Parses a whole number from `least` to `most`, written without a plus sign or leading zeros.
 pub(super) fn parse_number(text: &str, least: i64, most: i64) -> Result<i64, String> {
     let number = text.parse::<i64>().ok().filter(|number| number.to_string() == text && (least..=most).contains(number));
     number.ok_or_else(|| format!("is not a whole number from {least} to {most}; give one"))
 }
 
-/// A whole number and its unit, `90s`, `30m`, `4h` or `2d`, as seconds.
+/// Parses a whole number with a unit (`90s`, `30m`, `4h` or `2d`) and returns seconds.
 ///
 /// # Errors
-/// When it is none, or lies not between `least` and `most` seconds.
+/// If the text has another form, or is not between `least` and `most` seconds.
 pub fn parse_duration(text: &str, least: i64, most: i64) -> Result<i64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
     let in_unit = |(unit, seconds): (&str, i64)| parse_number(text.strip_suffix(unit)?, 1, most).ok()?.checked_mul(seconds);
@@ -68,14 +71,14 @@ pub fn parse_duration(text: &str, least: i64, most: i64) -> Result<i64, String> 
     })
 }
 
-/// Seconds in the largest unit that divides them.
+/// Formats seconds in the largest unit that divides them.
 fn format_seconds(seconds: i64) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
     let unit = units.into_iter().find(|(_, unit)| seconds % unit == 0).unwrap_or(("s", 1));
     format!("{}{}", seconds / unit.1, unit.0)
 }
 
-/// The minutes of the day at which the hours begin and end.
+/// Parses a time range into the minutes of the day at which it begins and ends.
 pub(super) fn parse_time_range(text: &str) -> Result<(u16, u16), &'static str> {
     let minute = |text: &str| {
         let (hour, minute) = text.split_once(':').filter(|(hour, minute)| hour.len() == 2 && minute.len() == 2)?;
@@ -89,26 +92,26 @@ pub(super) fn parse_time_range(text: &str) -> Result<(u16, u16), &'static str> {
     hours.ok_or("is not a part of the day like 22:00-07:00; give two times of 24 hours with a hyphen between them")
 }
 
-/// A bit for each day of the week, Monday's the lowest.
+/// Parses weekdays into a bit set; Monday is the lowest bit.
 pub(super) fn parse_weekdays(text: &str) -> Result<u8, &'static str> {
     let day = |text: &str| WEEKDAYS.iter().position(|day| *day == text);
     let bits = split_list(text).try_fold(0, |bits, item| {
         let (first, last) = item.split_once('-').unwrap_or((item, item));
         let (first, last) = (day(first)?, day(last)?);
-        // A range may pass the end of the week.
+        // A range may wrap around the end of the week.
         let count = (last + 7 - first) % 7;
         Some((0..=count).fold(bits, |bits, more| bits | 1 << ((first + more) % 7)))
     });
     bits.ok_or("is not days of the week like mon-fri or sat,sun; use mon, tue, wed, thu, fri, sat and sun")
 }
 
-/// The name of a time zone.
+/// Validates the name of a time zone.
 pub(super) fn check_time_zone(text: &str) -> Result<(), String> {
     Timezone::parse(text).map(drop).map_err(|error| format!("is {error}"))
 }
 
-/// The bytes of a SHA-256: 64 hexadecimal digits, also with the colons and the words with which `openssl x509 -fingerprint -sha256` prints
-/// them.
+/// Parses the SHA-256 of a certificate: 64 hexadecimal digits. Also accepts the colons and the
+/// prefix that `openssl x509 -fingerprint -sha256` prints.
 pub(super) fn parse_certificate_pin(text: &str) -> Result<[u8; 32], &'static str> {
     let prefix =
         |prefix: &str| text.split_at_checked(prefix.len()).filter(|(own, _)| own.eq_ignore_ascii_case(prefix)).map(|(_, rest)| rest);
@@ -128,7 +131,7 @@ pub(super) fn parse_certificate_pin(text: &str) -> Result<[u8; 32], &'static str
     )
 }
 
-/// At least one character and at most so many bytes, on one line.
+/// Validates one line of at least one character and at most `longest` bytes.
 pub(super) fn check_line(text: &str, longest: usize) -> Result<(), String> {
     self::check_text(text, longest)?;
     if text.trim().is_empty() {
@@ -137,7 +140,7 @@ pub(super) fn check_line(text: &str, longest: usize) -> Result<(), String> {
     if text.chars().any(char::is_control) { Err("has a control character; leave out line ends and tabs".into()) } else { Ok(()) }
 }
 
-/// Lines between commas, at most so many.
+/// Validates at most `most` lines separated by commas.
 pub(super) fn check_list(text: &str, most: usize) -> Result<(), String> {
     check_line(text, MAX_URL_BYTES)?;
     match split_list(text).count() {
@@ -147,23 +150,24 @@ pub(super) fn check_list(text: &str, most: usize) -> Result<(), String> {
     }
 }
 
-/// The parts of a list, without blanks around them.
+/// Splits a list and trims spaces around its items.
 pub(super) fn split_list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(|item| item.trim_matches(' '))
 }
 
-/// The path of a file from the root.
+/// Validates an absolute path.
 pub(super) fn check_path(text: &str) -> Result<(), String> {
     check_line(text, MAX_PATH_BYTES)?;
     if text.starts_with('/') { Ok(()) } else { Err("is not the path of a file from the root; give one that begins with /".into()) }
 }
 
-/// At most so many bytes.
+/// Validates a text of at most `longest` bytes.
 pub(super) fn check_text(text: &str, longest: usize) -> Result<(), String> {
     if text.len() <= longest { Ok(()) } else { Err(format!("has {} bytes; give at most {longest}", text.len())) }
 }
 
-/// An absolute `http` or `https` URL (RFC 3986) without user name and fragment, neither of which a request carries.
+/// Validates an absolute `http` or `https` URL (RFC 3986) without user name and fragment, since a
+/// request carries neither.
 pub(super) fn check_url(text: &str) -> Result<(), String> {
     self::check_text(text, MAX_URL_BYTES)?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)) {
@@ -181,7 +185,7 @@ pub(super) fn check_url(text: &str) -> Result<(), String> {
     if authority.contains('@') {
         return Err("has a user name; give header.Authorization=... in its place".into());
     }
-    // The colon of the port is the last one, unless that is inside the brackets of an IPv6 address.
+    // The colon of the port is the last one, unless it is inside the brackets of an IPv6 address.
     let (host, port) = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).unwrap_or((authority, "80"));
     let is_ipv6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|literal| literal.parse::<Ipv6Addr>().is_ok());
     if !is_ipv6 && !is_host_name(host) {
@@ -193,18 +197,20 @@ pub(super) fn check_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What of a URL decides which server gets the request: its scheme, host and port, in lower case.
+/// Returns the part of a URL that decides which server gets the request: scheme, host and port, in
+/// lower case.
 pub(super) fn url_origin(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     Some(format!("{scheme}://{}", url_authority(rest)).to_ascii_lowercase())
 }
 
-/// Host and port, from what follows the scheme of a URL.
+/// Returns host and port from the part of a URL after its scheme.
 fn url_authority(rest: &str) -> &str {
     rest.split(['/', '?']).next().unwrap_or_default()
 }
 
-/// A field name is a token (RFC 9110, section 5.6.2); a value must not break the line.
+/// Validates a header. A field name is a token (RFC 9110, section 5.6.2). A value must not contain
+/// control characters.
 pub(super) fn check_header(name: &str, value: &str) -> Result<(), String> {
     let (longest_name, longest_value) = MAX_HEADER_BYTES;
     if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)) || name.is_empty() {
@@ -222,7 +228,8 @@ pub(super) fn check_header(name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A label's name is letters, digits and underscores, the first no digit, as Prometheus has them.
+/// Validates a label. Its name has letters, digits and underscores and does not begin with a digit,
+/// as in Prometheus.
 pub(super) fn check_label(name: &str, value: &str) -> Result<(), String> {
     let (longest_name, longest_value) = MAX_LABEL_BYTES;
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.starts_with(|c: char| c.is_ascii_digit());
@@ -232,7 +239,8 @@ pub(super) fn check_label(name: &str, value: &str) -> Result<(), String> {
     check_line(value, longest_value)
 }
 
-/// Whether a text is a host name (RFC 1123, section 2.1), underscores allowed since names inside networks have them.
+/// True if the text is a host name (RFC 1123, section 2.1). Underscores are allowed, since names in
+/// internal networks have them.
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

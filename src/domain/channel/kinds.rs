@@ -1,4 +1,4 @@
-//! The table of each kind, one file for one kind.
+//! Tables of the channel kinds, one file for each kind.
 
 pub(super) mod alertmanager;
 pub(super) mod apprise;

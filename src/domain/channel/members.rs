@@ -1,4 +1,5 @@
-//! Members of a group. They are stored as UUIDs, so that renaming a channel changes no group, and given and shown by name.
+//! Members of a group. They are stored as UUIDs, so that a group survives renaming of its channels.
+//! Users give and see them by name.
 
 use std::borrow::Cow;
 
@@ -7,29 +8,30 @@ use uuid::Uuid;
 use super::{ChannelClass, ChannelSettings, SettingsError, field_value};
 use crate::domain::ids::parse_hyphenated_uuid;
 
-/// The setting that lists the members.
+/// Setting that lists the members.
 const MEMBERS_KEY: &str = "channels";
 
 impl ChannelSettings {
-    /// The UUIDs of the channels that a group stands for; none for every other kind.
+    /// UUIDs of the channels of a group; empty for every other kind.
     pub fn members(&self) -> impl Iterator<Item = Uuid> {
         self.member_entries().filter_map(parse_hyphenated_uuid)
     }
 
-    /// The recipients of a mail channel; none for every other kind.
+    /// Recipients of a mail channel; empty for every other kind.
     pub fn recipients(&self) -> impl Iterator<Item = &str> {
         self.value("to").filter(|_| self.kind().name == "email").into_iter().flat_map(field_value::split_list)
     }
 
-    /// The members as they are written; none for every other kind.
+    /// Members as they are written; empty for every other kind.
     fn member_entries(&self) -> impl Iterator<Item = &str> {
         self.value(MEMBERS_KEY).filter(|_| self.kind().class == ChannelClass::Group).into_iter().flat_map(field_value::split_list)
     }
 
-    /// These settings with the UUIDs that `find` gives in place of the names of members. Members that `stored` lists are kept as they are.
+    /// Replaces the names of members by the UUIDs that `find` returns. Members that `stored` lists
+    /// are kept as they are.
     ///
     /// # Errors
-    /// With the sentence of `find` for a text that names no channel.
+    /// The error of `find` for a text that names no channel.
     pub fn with_resolved_members(
         &self,
         stored: Option<&Self>,
@@ -42,8 +44,8 @@ impl ChannelSettings {
         Ok(self.with_member_list(found))
     }
 
-    /// Returns these settings with each name of a member replaced by the UUIDs of all channels that have it. A name without a channel and
-    /// a UUID are kept.
+    /// Replaces each name of a member by the UUIDs of all channels that have it. UUIDs, and names
+    /// without a channel, are kept.
     #[must_use]
     pub fn with_member_uuids(&self, find: impl Fn(&str) -> Vec<Uuid>) -> Cow<'_, Self> {
         let known = |text: &str| match find(text) {
@@ -53,26 +55,26 @@ impl ChannelSettings {
         self.with_member_list(self.member_entries().flat_map(known).collect())
     }
 
-    /// Returns the members that are listed by a name, which stands for no channel.
+    /// Returns the members that are listed by a name that belongs to no channel.
     pub fn unresolved_members(&self) -> impl Iterator<Item = &str> {
         self.member_entries().filter(|text| parse_hyphenated_uuid(text).is_none())
     }
 
-    /// These settings with the names of members in place of their UUIDs; a member without a name that would be found again keeps its UUID.
+    /// Replaces the UUIDs of members by their names. A member without a usable name keeps its UUID.
     #[must_use]
     pub fn with_member_names(&self, name: impl Fn(Uuid) -> Option<String>) -> Cow<'_, Self> {
         let shown = self.member_entries().map(|text| parse_hyphenated_uuid(text).and_then(&name).unwrap_or_else(|| text.to_owned()));
         self.with_member_list(shown.collect())
     }
 
-    /// These settings with some of the members.
+    /// Returns the settings with only the members for which `is_kept` is true.
     #[must_use]
     pub fn with_retained_members(&self, is_kept: impl Fn(Uuid) -> bool) -> Cow<'_, Self> {
         let kept = self.member_entries().filter(|text| parse_hyphenated_uuid(text).is_none_or(&is_kept));
         self.with_member_list(kept.map(str::to_owned).collect())
     }
 
-    /// These settings with this list of members, each once.
+    /// Returns the settings with this list of members, without duplicates.
     fn with_member_list(&self, mut members: Vec<String>) -> Cow<'_, Self> {
         let mut seen = std::collections::BTreeSet::new();
         members.retain(|member| seen.insert(member.clone()));
@@ -83,7 +85,8 @@ impl ChannelSettings {
     }
 }
 
-/// True if a group that lists this name means the channel that has it, provided that no other channel of the project has it.
+/// True if a group can list a channel by this name, provided that no other channel of the project
+/// has it.
 pub fn is_usable_member_name(name: &str) -> bool {
     let is_item = !name.contains(',') && name.trim_matches(' ') == name;
     !name.is_empty() && is_item && parse_hyphenated_uuid(name).is_none()

@@ -1,85 +1,89 @@
-//! One row of a kind's table: a setting, what values it takes, whether it must be given, and what it is for.
+//! One row of a kind's table: a setting with its values, its requirement and its help.
 
 use std::borrow::Cow;
 
 use super::settings::ChannelSettings;
 use super::{field_value, value_format};
 
-/// A setting that a kind of channel has.
+/// Setting of a channel kind.
 pub struct SettingField {
-    /// Its key. One that ends in `NAME` stands for all keys that have something else in that place.
+    /// Key of the setting. A key that ends in `NAME` is a pattern: any other text may take that
+    /// place.
     pub key: &'static str,
-    /// What values it takes.
+    /// Type of the values.
     pub field_type: FieldType,
-    /// Whether it must be given.
+    /// Requirement to give a value.
     pub requirement: Requirement,
-    /// What it is for: half a sentence for people.
+    /// Purpose of the setting: half a sentence for people.
     pub help: &'static str,
-    /// What a new value has to look like beyond its form; the error says what is wrong and what to do.
+    /// Checks the format of a new value beyond its type. The error says what is wrong and what to
+    /// do.
     check_format: fn(&str) -> Result<(), &'static str>,
-    /// The domain of the one service whose values have that shape; channels whose `api` is elsewhere take any.
+    /// Domain of the service whose values have that format. Channels whose `api` is elsewhere
+    /// accept any value.
     format_domain: Option<&'static str>,
 }
 
-/// What values a field takes.
+/// Type of the values of a field.
 pub enum FieldType {
-    /// Mail addresses between commas, at most so many, each without a name or brackets.
+    /// Mail addresses separated by commas, at most this many, each without a name or brackets.
     MailAddresses(usize),
-    /// An international phone number.
+    /// International phone number.
     PhoneNumber,
-    /// An absolute `http` or `https` URL.
+    /// Absolute `http` or `https` URL.
     Url,
-    /// Such a URL that lets whoever knows it send: all of it but scheme, host and port is secret.
+    /// URL that is itself a credential for sending: everything but scheme, host and port is secret.
     SecretUrl,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// `on` or `off`.
     Flag,
-    /// A whole number from the first to the second.
+    /// Whole number from the first to the second.
     Number(i64, i64),
     /// Such a number, or `off`.
     NumberOrOff(i64, i64),
-    /// A length of time, such as `90s`, `30m`, `4h`, `2d`; the least and the most in seconds.
+    /// Duration such as `90s`, `30m`, `4h`, `2d`; minimum and maximum in seconds.
     Duration(i64, i64),
-    /// A part of each day, such as `22:00-07:00`.
+    /// Part of each day, such as `22:00-07:00`.
     TimeRange,
     /// Days of the week, such as `mon-fri` or `sat,sun`.
     Weekdays,
-    /// The name of a time zone.
+    /// Name of a time zone.
     TimeZone,
-    /// The SHA-256 of a certificate, as `sha256:` and 64 hexadecimal digits.
+    /// SHA-256 of a certificate, as `sha256:` and 64 hexadecimal digits.
     CertificatePin,
     /// Text on one line, at least one character and at most this many bytes.
     Line(usize),
-    /// Such a line that is shown to nobody.
+    /// Such a line that must not be shown.
     Secret(usize),
-    /// Lines between commas, at most so many.
+    /// Lines separated by commas, at most this many.
     List(usize),
-    /// Text of any characters, at most this many bytes. An empty one is the same as none.
+    /// Text of any characters, at most this many bytes. An empty text counts as left out.
     Text(usize),
-    /// Such a text in which placeholders such as `$NAME` are filled in.
+    /// Such a text with placeholders such as `$NAME`.
     Template(usize),
-    /// The value of the HTTP header that the key names. It is a secret, and upper and lower case of the name are the same.
+    /// Value of the HTTP header that the key names. It is secret. The name is case-insensitive.
     Header,
-    /// The value of the label that the key names.
+    /// Value of the label that the key names.
     Label,
 }
 
-/// Whether a field must be given.
+/// Requirement to give a field.
 pub enum Requirement {
-    /// Without it there is no such channel.
+    /// Required for every channel.
     Required,
-    /// Without it no channel is made, but one that was made before this was asked stays. It cannot deliver.
+    /// Required to create a channel. Channels that were created before this was required stay, but
+    /// cannot deliver.
     RequiredToDeliver,
-    /// It may be left out.
+    /// Optional.
     Optional,
-    /// What is left out gets this value.
+    /// Optional, with this default value.
     Default(&'static str),
-    /// What is left out gets a value that depends on what was given.
+    /// Optional, with a default that depends on the other settings.
     Derived {
-        /// The value.
+        /// Computes the value.
         value: fn(&ChannelSettings) -> &'static str,
-        /// The value in words, for people.
+        /// Description of the value, for people.
         description: &'static str,
     },
 }
@@ -89,47 +93,47 @@ impl SettingField {
         Self { key, field_type: form, requirement: need, help, check_format: |_| Ok(()), format_domain: None }
     }
 
-    /// The same field for new values of this shape alone. Stored values stay.
+    /// Restricts new values of the field to this format. Stored values stay valid.
     pub(super) const fn with_format(self, shape: fn(&str) -> Result<(), &'static str>) -> Self {
         Self { check_format: shape, ..self }
     }
 
-    /// The same as [`with_format`](Self::shaped), where the channel's `api` is of this domain.
+    /// Like [`with_format`](Self::with_format), but only if the channel's `api` is in this domain.
     pub(super) const fn with_format_at(self, domain: &'static str, shape: fn(&str) -> Result<(), &'static str>) -> Self {
         Self { check_format: shape, format_domain: Some(domain), ..self }
     }
 
-    /// One that must be given.
+    /// Field that must be given.
     pub(super) const fn required(key: &'static str, form: FieldType, help: &'static str) -> Self {
         Self::new(key, form, Requirement::Required, help)
     }
 
-    /// One that may be left out.
+    /// Field that may be left out.
     pub(super) const fn optional(key: &'static str, form: FieldType, help: &'static str) -> Self {
         Self::new(key, form, Requirement::Optional, help)
     }
 
-    /// One that has a value when it is left out.
+    /// Field with a default value.
     pub(super) const fn with_default(key: &'static str, form: FieldType, value: &'static str, help: &'static str) -> Self {
         Self::new(key, form, Requirement::Default(value), help)
     }
 
-    /// Whether its values are secret: lists show a mask in their place.
+    /// True if the values are secret. Lists show a mask in their place.
     pub fn is_secret(&self) -> bool {
         matches!(self.field_type, FieldType::Header | FieldType::Secret(_) | FieldType::SecretUrl)
     }
 
-    /// Whether only whoever has the server sets it.
+    /// True if only the operator of the server may set it.
     pub fn is_operator_only(&self) -> bool {
         matches!(self.field_type, FieldType::CertificatePin)
     }
 
-    /// Whether its values name the server that requests go to.
+    /// True if the values name the server that requests go to.
     pub fn is_url(&self) -> bool {
         matches!(self.field_type, FieldType::Url | FieldType::SecretUrl)
     }
 
-    /// What stands for a value in a help text, as in `to=ADDRESS`.
+    /// Placeholder for a value in a help text, as in `to=ADDRESS`.
     pub fn placeholder(&self) -> Cow<'static, str> {
         match self.field_type {
             FieldType::MailAddresses(1) => "ADDRESS".into(),
@@ -151,28 +155,30 @@ impl SettingField {
         }
     }
 
-    /// The part of the key before `NAME`, if the key is a pattern.
+    /// Part of the key before `NAME`, if the key is a pattern.
     pub(super) fn key_prefix(&self) -> Option<&'static str> {
         self.key.strip_suffix("NAME")
     }
 
-    /// Whether this key belongs to the field.
+    /// True if this key belongs to the field.
     pub(super) fn has_key(&self, key: &str) -> bool {
         self.key_prefix().map_or(self.key == key, |prefix| key.starts_with(prefix))
     }
 
-    /// Whether this key gives the file that holds the secret, as in `token-file=/run/credentials/token`.
+    /// True if this key names the file that holds the secret, as in
+    /// `token-file=/run/credentials/token`.
     pub(super) fn has_file_key(&self, key: &str) -> bool {
         self.is_secret() && self.key_prefix().is_none() && key.strip_suffix("-file") == Some(self.key)
     }
 
-    /// The one spelling of a key that belongs to the field.
+    /// Canonical spelling of a key that belongs to the field.
     pub(super) fn canonical_key(&self, key: &str) -> Box<str> {
         if matches!(self.field_type, FieldType::Header) { key.to_ascii_lowercase().into() } else { key.into() }
     }
 
-    /// Refuses a new value that its service cannot have given; the error is as that of [`check_value`](Self::check).
-    /// `api`: the server that the channel uses, where it can be chosen.
+    /// Rejects a new value that its service cannot have issued. The error is like that of
+    /// [`check_value`](Self::check_value). `api` is the server that the channel uses, if it can be
+    /// chosen.
     pub(super) fn check_value_format(&self, key: &str, value: &str, api: Option<&str>) -> Result<(), String> {
         if self.format_domain.is_some_and(|domain| api.is_some_and(|api| !value_format::is_on_domain(api, domain))) {
             return Ok(());
@@ -180,12 +186,13 @@ impl SettingField {
         (self.check_format)(value).map_err(|problem| format!("{key} {problem}"))
     }
 
-    /// Whether an empty value is the same as none.
+    /// True if an empty value counts as left out.
     pub(super) fn ignores_empty(&self) -> bool {
         matches!(self.field_type, FieldType::Text(_) | FieldType::Template(_))
     }
 
-    /// Refuses a value that the field does not take; the error says what is wrong and what to do, without the value.
+    /// Rejects a value that the field does not accept. The error says what is wrong and what to do,
+    /// without the value.
     pub(super) fn check_value(&self, key: &str, value: &str) -> Result<(), String> {
         let named = || self.key_prefix().and_then(|prefix| key.strip_prefix(prefix)).unwrap_or_default();
         match self.field_type {
@@ -210,7 +217,7 @@ impl SettingField {
             FieldType::Header => field_value::check_header(named(), value),
             FieldType::Label => field_value::check_label(named(), value),
         }
-        // What stands in place of `NAME` was made up by somebody, so such a key is quoted.
+        // A user chose the text in place of `NAME`, so such a key is quoted.
         .map_err(|problem| if self.key_prefix().is_some() { format!("{key:?} {problem}") } else { format!("{key} {problem}") })
     }
 }

@@ -1,4 +1,4 @@
-//! What a channel is set to: keys and values that the table of its kind took, once, when they came in.
+//! Settings of a channel: keys and values that were validated against the table of its kind.
 
 mod error;
 mod validation;
@@ -13,37 +13,39 @@ use super::field_value;
 use super::{ChannelClass, ChannelKind, CommonSettings, FieldType, Requirement, SettingField};
 use crate::domain::alert::AlertEvent;
 
-/// What stands in place of a secret wherever settings are shown. Given back, it keeps the secret that is stored.
+/// Mask shown in place of a secret. If a client sends it back, the stored secret is kept.
 pub const MASK: &str = "***";
 
-/// Keys that may fit one pattern, such as `header.NAME`: see [limits](crate::docs::limits).
+/// Maximum number of keys for one pattern, such as `header.NAME`: see
+/// [limits](crate::docs::limits).
 const MAX_KEYS_PER_PATTERN: usize = 64;
 
-/// What a channel of some kind needs to notify. Its kind takes each value, and all of them together. What was left out has its default.
+/// Settings of a channel of some kind. Each value and all of them together are valid for the kind.
+/// Values that were left out have their defaults.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChannelSettings {
     kind: &'static ChannelKind,
-    /// By key, in its one spelling.
+    /// Values by canonical key.
     values: BTreeMap<Box<str>, Box<str>>,
-    /// What the values of many kinds mean.
+    /// Parsed values of settings that many kinds share.
     common: Box<CommonSettings>,
 }
 
-/// Who gives settings.
+/// Author of settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SettingsAuthor {
-    /// Whoever has the server: the command line, the admin door, files.
+    /// Operator of the server: the command line, the admin socket, configuration files.
     Operator,
-    /// Whoever has a key of the API or an account.
+    /// Client with an API key, or user of the dashboard.
     Api,
 }
 
 impl ChannelSettings {
-    /// Settings of a new channel, from keys and values as somebody gave them.
+    /// Parses the settings of a new channel from keys and values.
     ///
     /// # Errors
-    /// For a key that the kind does not have or that comes twice, a missing one, a value that could not be sent or that its service
-    /// cannot have given, and [`MASK`] in place of a secret, since none is stored yet.
+    /// For an unknown, duplicate or missing key; for a value that could not be sent or that its
+    /// service cannot have issued; and for [`MASK`] in place of a secret, since none is stored yet.
     pub fn parse<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
@@ -54,10 +56,11 @@ impl ChannelSettings {
         Ok(settings)
     }
 
-    /// The same whatever the values look like: for what was made elsewhere, and for files, which may say what is stored.
+    /// Parses settings without the format checks: for settings of another server, and for files,
+    /// which may contain stored values.
     ///
     /// # Errors
-    /// As those of [`parse`](Self::parse) but for values that their service cannot have given.
+    /// Like [`parse`](Self::parse), except for values that their service cannot have issued.
     pub fn parse_any_format<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
@@ -66,11 +69,12 @@ impl ChannelSettings {
         Self::from_stored(kind, pairs)?.restore_masked(None)
     }
 
-    /// Settings that take the place of these. [`MASK`] as the value of a secret keeps what is stored, but only while every request
-    /// goes to the server that it went to before, or to the only one there was.
+    /// Parses settings that replace these. [`MASK`] as the value of a secret keeps the stored
+    /// value, but only if each request still goes to the same server as before, or to the only
+    /// server there was.
     ///
     /// # Errors
-    /// As those of [`parse`](Self::parse), and when a stored secret would go to another server.
+    /// Like [`parse`](Self::parse), and if a stored secret would go to another server.
     pub fn replace_with<K, V>(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
@@ -78,15 +82,15 @@ impl ChannelSettings {
     {
         let settings = Self::from_stored(self.kind, pairs)?.restore_masked(Some(self))?;
         settings.check_formats(Some(self))?;
-        // What was made before more was asked may be saved again.
+        // A channel that was created before more settings were required may be saved unchanged.
         if settings == *self { Ok(settings) } else { settings.require_complete() }
     }
 
-    /// Settings from what [`pairs`](Self::pairs) gave, as the file keeps it.
+    /// Reads settings from the output of [`pairs`](Self::pairs), as the file stores it.
     ///
     /// # Errors
-    /// For a key that the kind does not have or that comes twice, a missing one, and a value that could not be sent. What is
-    /// [needed to deliver](Need::ToDeliver) alone may be missing.
+    /// For an unknown, duplicate or missing key, and for a value that could not be sent. Settings
+    /// that are only [required to deliver](Requirement::RequiredToDeliver) may be missing.
     pub fn from_stored<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
@@ -104,10 +108,12 @@ impl ChannelSettings {
         Err(SettingsError { kind, problem })
     }
 
-    /// Settings of a channel that was imported without some of what its kind needs, or from what the file keeps of any.
+    /// Reads settings of an imported channel that may lack some that its kind needs, or stored
+    /// settings of any channel.
     ///
     /// # Errors
-    /// For a key that the kind does not have or that comes twice, and a value that could not be sent. Whatever is missing may be.
+    /// For an unknown or duplicate key, and for a value that could not be sent. Missing settings
+    /// are no error.
     pub fn from_incomplete<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
@@ -138,7 +144,7 @@ impl ChannelSettings {
         let case = if matches!(field.field_type, FieldType::Header) { ", upper and lower case being the same" } else { "" };
         match self.values.insert(spelling, value) {
             Some(_) => Err(format!("{key:?} is given twice{case}; give it once")),
-            // A field without a pattern has one key, which comes once.
+            // A field without a pattern has one key, which occurs once.
             _ if field.key_prefix().is_none() => Ok(()),
             None if self.values.keys().filter(|key| field.has_key(key)).count() > MAX_KEYS_PER_PATTERN => {
                 Err(format!("{} is given more than {MAX_KEYS_PER_PATTERN} times; give fewer", field.key))
@@ -147,7 +153,7 @@ impl ChannelSettings {
         }
     }
 
-    /// Gives what was left out its default, if it has one.
+    /// Sets the defaults of settings that were left out.
     fn fill_defaults(&mut self) {
         for field in self.kind.fields {
             match field.requirement {
@@ -163,38 +169,39 @@ impl ChannelSettings {
         }
     }
 
-    /// Whether the field has a value, or a file that holds it.
+    /// True if the field has a value, or a file that holds it.
     fn has_field(&self, field: &SettingField) -> bool {
         self.values.keys().any(|key| field.has_key(key) || field.has_file_key(key))
     }
 
-    /// Whether a key, or the file that holds its value, was given.
+    /// True if the key, or the file that holds its value, was given.
     pub(super) fn has_key(&self, key: &str) -> bool {
         self.kind.find_field(key).is_some_and(|(field, _)| self.has_field(field))
     }
 
-    /// What is missing to deliver anything; `None`: nothing. Only channels that were made before more was asked, or imported without all,
-    /// lack something.
+    /// Error message for a missing setting that delivery needs; `None` if it has all. Only channels
+    /// that were created before it was required, or imported without it, lack one.
     pub fn missing_setting(&self) -> Option<String> {
         let is_needed = |field: &&SettingField| matches!(field.requirement, Requirement::Required | Requirement::RequiredToDeliver);
         self.kind.fields.iter().filter(is_needed).find(|field| !self.has_field(field)).map(missing_message)
     }
 
-    /// True if a channel could be made with these settings today.
+    /// True if a channel could be created with these settings today.
     pub fn is_complete(&self) -> bool {
         self.missing_setting().is_none() && Self::from_stored(self.kind, self.pairs()).is_ok()
     }
 
-    /// These settings, unless something is missing to deliver anything.
+    /// Returns the settings, or an error if a setting that delivery needs is missing.
     fn require_complete(self) -> Result<Self, SettingsError> {
         self.missing_setting().map_or(Ok(()), |problem| Err(SettingsError { kind: self.kind, problem }))?;
         Ok(self)
     }
 
-    /// Refuses what not everybody may set: commands, files of the server, and certificates in place of the known authorities.
+    /// Rejects settings that only the operator may give: commands, files of the server, and
+    /// certificates in place of the known authorities.
     ///
     /// # Errors
-    /// When the API gives what only the operator may.
+    /// If the author is the API and such a setting is given.
     pub fn check_author(&self, maker: SettingsAuthor) -> Result<(), SettingsError> {
         let refused = |problem| Err(SettingsError { kind: self.kind, problem });
         if maker == SettingsAuthor::Operator {
@@ -210,7 +217,7 @@ impl ChannelSettings {
         }
     }
 
-    /// Puts stored secrets where their masks are.
+    /// Replaces masks by the stored secrets.
     fn restore_masked(mut self, stored: Option<&Self>) -> Result<Self, SettingsError> {
         let kind = self.kind;
         let refused = |problem| SettingsError { kind, problem };
@@ -230,55 +237,56 @@ impl ChannelSettings {
         Ok(self)
     }
 
-    /// The servers that requests go to, with the keys that name them.
+    /// Servers that requests go to, with the keys that name them.
     fn origins(&self) -> impl Iterator<Item = (&str, String)> {
         let is_url = |key: &str| matches!(self.kind.find_field(key), Some((field, false)) if field.is_url());
         self.pairs().filter(move |(key, _)| is_url(key)).filter_map(|(key, url)| Some((key, field_value::url_origin(url)?)))
     }
 
-    /// Whether the requests of this key go to that server, or all requests do: then it has been given every secret.
+    /// True if the requests of this key already go to that server, or all requests do. Then the
+    /// server has received every secret.
     fn already_sends_to(&self, key: &str, origin: &str) -> bool {
         self.origins().any(|(own, to)| own == key && to == origin)
             || (self.origins().next().is_some() && self.origins().all(|(_, to)| to == origin))
     }
 
-    /// The kind they are for.
+    /// Kind of the channel.
     pub fn kind(&self) -> &'static ChannelKind {
         self.kind
     }
 
-    /// The value of a key of the kind; `None` if it was left out.
+    /// Value of a key of the kind; `None` if it was left out.
     pub fn get(&self, key: &str) -> Option<&str> {
         debug_assert!(self.kind.find_field(key).is_some(), "{} has no field {key}", self.kind.name);
         self.value(key)
     }
 
-    /// The value of a key that the kind may or may not have.
+    /// Value of a key that the kind need not have.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.values.get(key).map(|value| &**value)
     }
 
-    /// The parts of a list.
+    /// Items of a list.
     pub fn items(&self, key: &str) -> impl Iterator<Item = &str> {
         self.get(key).into_iter().flat_map(field_value::split_list)
     }
 
-    /// A number.
+    /// Value as a number.
     pub fn number(&self, key: &str) -> Option<i64> {
         self.get(key)?.parse().ok()
     }
 
-    /// Whether a flag is on.
+    /// True if a flag is on.
     pub fn is_on(&self, key: &str) -> bool {
         self.get(key) == Some("on")
     }
 
-    /// The settings that many kinds have.
+    /// Settings that many kinds share.
     pub fn common(&self) -> &CommonSettings {
         &self.common
     }
 
-    /// Whether a channel that is set so does something at such an event.
+    /// True if a channel with these settings reacts to such an event.
     pub fn handles_event(&self, event: AlertEvent) -> bool {
         let of_class = match event {
             AlertEvent::Down | AlertEvent::Up => self.kind.class != ChannelClass::Group,
@@ -289,7 +297,7 @@ impl ChannelSettings {
         of_class && self.common.allows(event) && !(self.kind.ignores_event)(self, event)
     }
 
-    /// The keys of secrets that lie in files, with the paths of the files.
+    /// Keys of secrets that are stored in files, with the paths of the files.
     pub fn secret_files(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.pairs().filter_map(|(key, path)| match self.kind.find_field(key) {
             Some((field, true)) => Some((field.key, path)),
@@ -297,16 +305,16 @@ impl ChannelSettings {
         })
     }
 
-    /// These settings with another value for one key, such as a secret that was read from its file.
+    /// Returns the settings with another value for one key, such as a secret read from its file.
     ///
     /// # Errors
-    /// When the kind does not take the value.
+    /// If the kind does not accept the value.
     pub fn with_value(&self, key: &str, value: &str) -> Result<Self, SettingsError> {
         let others = self.pairs().filter(|(other, _)| *other != key && other.strip_suffix("-file") != Some(key));
         Self::from_stored(self.kind, others.chain([(key, value)]))
     }
 
-    /// These settings with another list for one key; without the key if the list is empty.
+    /// Returns the settings with another list for one key, or without the key if the list is empty.
     pub(super) fn with_list(&self, key: &str, items: &[String]) -> Self {
         let mut settings = self.clone();
         match items {
@@ -316,19 +324,19 @@ impl ChannelSettings {
         settings
     }
 
-    /// The error for settings of this kind.
+    /// Creates an error about settings of this kind.
     pub(super) fn error(&self, problem: String) -> SettingsError {
         SettingsError { kind: self.kind, problem }
     }
 
-    /// The URLs that requests go to.
+    /// URLs that requests go to.
     pub fn urls(&self) -> impl Iterator<Item = &str> {
         self.pairs().filter(|(key, _)| matches!(self.kind.find_field(key), Some((field, false)) if field.is_url())).map(|(_, url)| url)
     }
 
-    /// The first setting that says where alerts go, as lists show it: of a URL its origin alone, since the rest may be all that it takes to
-    /// send. Those who may not change the channel see nothing else but mail addresses and phone numbers: a topic or a command may hold a
-    /// secret.
+    /// First setting that shows where alerts go, for lists. Of a URL only the origin is shown,
+    /// since the rest may be a credential. Users who may not change the channel see only origins,
+    /// mail addresses and phone numbers: a topic or a command may hold a secret.
     pub fn destination(&self, may_write: bool) -> Option<Cow<'_, str>> {
         self.kind.fields.iter().find_map(|field| {
             let value = self.values.get(field.key)?;
@@ -341,7 +349,7 @@ impl ChannelSettings {
         })
     }
 
-    /// The values that must be shown to nobody.
+    /// Values that must not be shown.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         self.pairs()
             .filter(|(key, _)| matches!(self.kind.find_field(key), Some((field, false)) if field.is_secret()))
@@ -363,31 +371,33 @@ impl ChannelSettings {
     }
 }
 
-/// Settings as somebody gave them, to take the place of all that a channel has then, or of those with the same keys.
+/// Settings in a request, which replace all settings of a channel or only those with the same keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SettingsUpdate {
     pairs: Vec<(String, String)>,
-    /// What is not among them stays.
+    /// True if settings that are not in the request stay.
     keeps_others: bool,
 }
 
 impl SettingsUpdate {
-    /// Keys and values, of whatever kind, in place of all that there are.
+    /// Creates an update that replaces all settings. The keys may be of any kind of channel.
     pub fn replace_all(pairs: Vec<(String, String)>) -> Self {
         Self { pairs, keeps_others: false }
     }
 
-    /// Keys and values, of whatever kind, beside those that there are of other keys.
+    /// Creates an update that keeps settings with other keys. The keys may be of any kind of
+    /// channel.
     pub fn merge(pairs: Vec<(String, String)>) -> Self {
         Self { pairs, keeps_others: true }
     }
 
-    /// The settings that come of `from_incomplete`.
+    /// Applies the update to stored settings.
     ///
     /// # Errors
-    /// As those of [`ChannelSettings::replace_with`]: what stays is as if it had been given again, secrets masked.
+    /// Like [`ChannelSettings::replace_with`]. Settings that stay count as given again, with
+    /// secrets masked.
     pub fn apply_to(&self, stored: &ChannelSettings) -> Result<ChannelSettings, SettingsError> {
-        // A secret and the file that holds it take each other's place.
+        // A secret and the file that holds it replace each other.
         let place = |key: &str| match stored.kind.find_field(key) {
             Some((field, true)) => Some(field.key.into()),
             Some((field, false)) => Some(field.canonical_key(key)),
@@ -405,14 +415,14 @@ impl SettingsUpdate {
     }
 }
 
-/// Without the values, some of which are secrets.
+/// Omits the values, some of them secrets.
 impl fmt::Debug for SettingsUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("GivenSettings(..)")
     }
 }
 
-/// What is shown in place of a value; `None`: the value itself.
+/// Returns the text shown in place of a value; `None` if the value itself is shown.
 fn mask_value(field: &SettingField, value: &str) -> Option<Cow<'static, str>> {
     match field.field_type {
         FieldType::SecretUrl => Some(field_value::url_origin(value).map_or(MASK.into(), |origin| format!("{origin}/{MASK}").into())),
@@ -425,7 +435,7 @@ fn missing_message(field: &SettingField) -> String {
     format!("{key} is missing; give {key}={}", field.placeholder(), key = field.key)
 }
 
-/// Without the values, some of which are secrets.
+/// Omits the values, some of them secrets.
 impl fmt::Debug for ChannelSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ChannelSettings({}, ..)", self.kind.name)

@@ -1,12 +1,13 @@
-//! The text of a shell command, looked through for variables of alerts that `sh` does not expand there, and for those whose values are run as
-//! commands. It knows what people write, not all of the grammar of `sh`: what it finds are warnings.
+//! Lints a shell command for variables of alerts that `sh` does not expand, and for variables whose
+//! values are executed as commands. It covers common usage, not the whole grammar of `sh`. Its
+//! findings are warnings.
 
-/// Substitutions within each other that are looked into. Those within are read as plain text.
+/// Maximum depth of nested substitutions. Deeper ones are read as plain text.
 const MAX_NESTING: usize = 20;
 
-/// Shells that run the text after `-c`, and what is piped into them.
+/// Shells, which execute the text after `-c` and text piped into them.
 const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "ksh", "zsh", "fish"];
-/// Other programs that run a text, and the letters of the options before it.
+/// Other programs that execute a text, and the letters of the options before it.
 const INTERPRETERS: [(&str, &[char]); 8] = [
     ("su", &['c']),
     ("python", &['c']),
@@ -17,7 +18,7 @@ const INTERPRETERS: [(&str, &[char]); 8] = [
     ("php", &['r']),
     ("lua", &['e']),
 ];
-/// Words that stand before the name of a command.
+/// Words that may precede the name of a command.
 const COMMAND_PREFIXES: [&str; 17] = [
     "sudo", "env", "exec", "nohup", "nice", "time", "timeout", "command", "setsid", "if", "then", "else", "elif", "do", "while", "until",
     "{",
@@ -26,23 +27,23 @@ const COMMAND_PREFIXES: [&str; 17] = [
 /// Variables of alerts in a command, each once, in the order of the text.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub(super) struct ShellFindings<'a> {
-    /// They stand between single quotes, where they stay as they are.
+    /// Variables between single quotes, where they are not expanded.
     pub(super) unexpanded: Vec<&'a str>,
-    /// They are expanded in a text that another shell or interpreter then runs.
+    /// Variables that are expanded in a text that another shell or interpreter then executes.
     pub(super) executed: Vec<&'a str>,
 }
 
-/// Looks through a command.
+/// Lints a command.
 pub(super) fn lint_command(command: &str) -> ShellFindings<'_> {
     let mut scanner = ShellScanner { rest: command, depth: 0, findings: ShellFindings::default() };
     scanner.scan_commands(None);
     scanner.findings
 }
 
-/// A word of a command.
+/// Word of a command.
 #[derive(Default)]
 struct ShellWord<'a> {
-    /// Its text, without quotes.
+    /// Text of the word, without quotes.
     text: String,
     expanded: Vec<&'a str>,
     in_single_quotes: Vec<&'a str>,
@@ -110,7 +111,7 @@ impl<'a> ShellScanner<'a> {
         }
     }
 
-    /// Reads what is expanded between double quotes, too.
+    /// Reads a part that is also expanded between double quotes.
     fn scan_expansion(&mut self, c: char, word: &mut ShellWord<'a>) {
         match c {
             '$' if self.rest.starts_with('(') => {
@@ -136,7 +137,7 @@ impl<'a> ShellScanner<'a> {
         expanded
     }
 
-    /// Notes what is wrong with a command, and returns the variables that are expanded in it.
+    /// Records findings about a command, and returns the variables that are expanded in it.
     fn check_command(&mut self, words: &[ShellWord<'a>], piped: &[&'a str]) -> Vec<&'a str> {
         let code = find_executed_words(words);
         for word in words.iter().enumerate().filter(|(at, _)| !code.is_run_by_shell(*at)).map(|(_, word)| word) {
@@ -160,11 +161,12 @@ fn add_unique<'a>(found: &mut Vec<&'a str>, names: &[&'a str]) {
     }
 }
 
-/// The words of a command that are run once more.
+/// Words of a command that are executed again.
 #[derive(Default)]
 struct ExecutedWords {
     words: Vec<usize>,
-    /// A shell with the same environment runs them: it expands what stands between single quotes here.
+    /// True if a shell with the same environment executes them. It expands text that is between
+    /// single quotes here.
     is_shell: bool,
 }
 
@@ -185,7 +187,7 @@ fn find_executed_words(words: &[ShellWord<'_>]) -> ExecutedWords {
     let first = words.iter().take_while(is_before).count();
     match words.get(first).map(program_name) {
         Some("eval") => return ExecutedWords { words: (first + 1..words.len()).collect(), is_shell: true },
-        // The shell of the other machine runs all of its words.
+        // The shell of the remote machine executes all of the words.
         Some("ssh") => return ExecutedWords { words: (first + 1..words.len()).collect(), is_shell: false },
         _ => {}
     }
@@ -209,19 +211,19 @@ fn is_shell_reading_stdin(words: &[ShellWord<'_>]) -> bool {
     })
 }
 
-/// The name of the program that a word names.
+/// Name of the program that a word names.
 fn program_name<'w>(word: &'w ShellWord<'_>) -> &'w str {
     word.text.rsplit('/').next().unwrap_or_default()
 }
 
-/// Returns the variable of alerts at the beginning of what follows a `$`, as in `NAME` and `{NAME}`.
+/// Returns the alert variable at the beginning of the text after a `$`, as in `NAME` and `{NAME}`.
 fn leading_alert_variable(after: &str) -> Option<&str> {
     let after = after.strip_prefix('{').unwrap_or(after);
     let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
     after.get(..end).filter(|name| is_alert_variable(name))
 }
 
-/// True if a command of a channel has a variable of this name in its environment.
+/// True if the environment of a channel's command has a variable of this name.
 fn is_alert_variable(name: &str) -> bool {
     let is_tag = |number: &str| !number.is_empty() && !number.starts_with('0') && number.bytes().all(|byte| byte.is_ascii_digit());
     ["NAME", "TAGS", "STATUS", "CODE", "NOW", "BODY"].contains(&name)
@@ -240,7 +242,7 @@ mod tests {
             ("echo \"$NAME\"", &[]),
             ("echo '$NAME'", &["NAME"]),
             ("echo '${TAG12} $TAG0 $TAGS' '$TAGS $OVERDUE_ALERT_EVENT'", &["TAG12", "TAGS", "OVERDUE_ALERT_EVENT"]),
-            // Between double quotes a single quote is a character like any other.
+            // Between double quotes a single quote is an ordinary character.
             ("echo \"it's $NAME\" 'x'", &[]),
             ("echo \"$(echo '$STATUS')\" \"$NAME\"", &["STATUS"]),
             ("echo \"`echo '$STATUS'`\"", &["STATUS"]),
@@ -251,7 +253,7 @@ mod tests {
             ("(echo '$CODE'; echo \"$NOW\") # '$NAME'", &["CODE"]),
             ("awk '{print $1, $NAMES}'", &[]),
             ("echo 'never closed $BODY", &["BODY"]),
-            // A shell within expands them.
+            // The inner shell expands them.
             ("sh -c 'echo \"$NAME\"' x", &[]),
             ("eval 'echo \"$NAME\"'", &[]),
             ("sh -c 'echo \"$1\"' x '$NAME'", &["NAME"]),
@@ -283,7 +285,7 @@ mod tests {
             ("echo \"$(sh -c \"$NAME\")\"", &["NAME"]),
             ("eval \"$(echo $NAME)\"", &["NAME"]),
             ("echo `sh -c \"$NAME\"`", &["NAME"]),
-            // Handed over as data.
+            // The values are passed as data.
             ("sh -c 'logger \"$NAME\"'", &[]),
             ("sh -c 'logger \"$1\"' x \"$NAME\"", &[]),
             ("eval 'logger \"$NAME\"'", &[]),

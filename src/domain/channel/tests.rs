@@ -132,14 +132,14 @@ fn a_mask_keeps_what_is_stored() {
     let replaced = |pairs: Pairs<'_>| stored.replace_with(pairs.iter().copied()).map_err(|error| error.to_string());
     let (a, k) = (("down-url", "http://a/x"), ("header.k", "***"));
     for (given, wanted) in [
-        // Everything comes back as it was shown.
+        // All values come back as they were shown.
         (masked.iter().map(|(key, value)| (*key, &**value)).collect::<Vec<_>>(), stored.pairs().collect::<Vec<_>>()),
         (vec![a, ("header.K", "***")], vec![a, ("header.k", "secret"), ("method", "GET")]),
         (vec![a, ("header.k", "other")], vec![a, ("header.k", "other"), ("method", "GET")]),
         (vec![a], vec![a, ("method", "GET")]),
         // Another path.
         (vec![("down-url", "HTTP://A?y"), k], vec![("down-url", "HTTP://A?y"), ("header.k", "secret"), ("method", "GET")]),
-        // What is no secret may look like a mask.
+        // A value that is not secret may look like a mask.
         (vec![a, ("body", "***")], vec![("body", "***"), a, ("method", "POST")]),
         // A new server gets new secrets.
         (vec![("up-url", "http://c"), ("header.k", "new")], vec![("header.k", "new"), ("method", "GET"), ("up-url", "http://c")]),
@@ -153,22 +153,22 @@ fn a_mask_keeps_what_is_stored() {
         (vec![("up-url", "https://a/x"), k], elsewhere),
         (vec![("up-url", "http://a:8080/x"), k], elsewhere),
         (vec![("up-url", "http://a.b/x"), k], elsewhere),
-        // The same servers the other way round: each may know secrets that the other does not.
+        // The servers are swapped: each may know secrets that the other does not.
         (vec![("up-url", "http://a/x"), k], elsewhere),
         (vec![k], "there is no URL"),
     ] {
         let error = replaced(&given).unwrap_err();
         assert!(error.contains(message), "{given:?}: {error}");
     }
-    // The only server has been given everything.
+    // The only server has already received every secret.
     let one = parse(&WEBHOOK, &[a, ("down-header.k", "secret")]).unwrap();
     assert!(one.replace_with([a, ("up-url", "http://a/y"), ("down-header.k", "***")]).is_ok());
     assert!(parse(&WEBHOOK, &[a, k]).unwrap_err().contains("\"header.k\" is ***, which stands for a stored value"));
-    // A file that holds such a value was written before it meant anything.
+    // A file with such a value was written before the mask was introduced.
     assert!(ChannelSettings::from_stored(&WEBHOOK, [a, k]).is_ok());
 }
 
-/// Settings of a kind: those of its example, and a value for everything else that it takes with them.
+/// Returns settings of a kind: its example, and a value for every other compatible field.
 fn all_settings(kind: &'static ChannelKind) -> ChannelSettings {
     let mut settings = parse(kind, kind.example).unwrap();
     for field in kind.fields.iter().chain(kind.common_fields()) {
@@ -205,7 +205,7 @@ fn examples_make_channels_and_every_field_takes_some_value() {
         assert!(example.handles_event(AlertEvent::Test) || kind.class == ChannelClass::Group, "{kind:?}");
         let all = all_settings(kind);
         assert_eq!(ChannelSettings::from_stored(kind, all.pairs()).as_ref(), Ok(&all), "{kind:?}");
-        // What is shown may be given back.
+        // Shown settings may be sent back.
         let masked: Vec<_> = all.masked().collect();
         assert_eq!(all.replace_with(masked.iter().map(|(key, value)| (*key, &**value))).as_ref(), Ok(&all), "{kind:?}");
         for secret in all.secrets() {
@@ -216,7 +216,7 @@ fn examples_make_channels_and_every_field_takes_some_value() {
             let alone = kind.example.iter().copied().filter(|(other, _)| *other != key).chain([(key.as_str(), sample(field))]);
             match ChannelSettings::from_stored(kind, alone) {
                 Ok(_) => {}
-                // Only what another field rules out.
+                // Only a conflict with another field.
                 Err(error) => assert!(error.to_string().contains("; give") && !error.to_string().contains("is no"), "{error}"),
             }
         }
@@ -297,10 +297,10 @@ fn a_secret_may_lie_in_a_file_of_the_operator() {
     assert_eq!((filled.get("token"), filled.secret_files().count()), (Some("secret"), 0));
     assert!(parse(gotify, &[url, ("token-file", "token")]).unwrap_err().contains("token-file is not the path of a file from the root"));
     assert!(parse(gotify, &[url, ("url-file", "/a")]).unwrap_err().contains("there is no setting \"url-file\""));
-    // A header may be called so.
+    // A header may have this name.
     let webhook = parse(&WEBHOOK, &[("down-url", "http://a"), ("header.x-file", "no path")]).unwrap();
     assert_eq!(webhook.secret_files().count(), 0);
-    // Whoever has but a key of the API names no file of the server.
+    // A client with only an API key may not name files of the server.
     let error = settings.check_author(SettingsAuthor::Api).unwrap_err().to_string();
     assert_eq!(
         error,
@@ -341,7 +341,7 @@ fn a_channel_from_before_more_was_asked_stays() {
         old.missing_setting(),
         "such a channel can be made, as ever"
     );
-    // It may be saved again as it is, but a change completes it.
+    // It may be saved unchanged, but a change must complete it.
     let masked: Vec<_> = old.masked().collect();
     assert_eq!(old.replace_with(masked.iter().map(|(key, value)| (*key, &**value))).as_ref(), Ok(&old));
     assert!(old.replace_with([("to", "+37120000001")]).is_err());
@@ -432,7 +432,7 @@ fn quiet_hours_end_when_they_should() {
         ("12:00-13:00", "fri", "2026-11-20T10:30:00Z", Some("2026-11-20T11:00:00Z")),
         ("12:00-13:00", "sat,sun", "2026-11-20T10:30:00Z", None),
         ("00:00-00:00", "fri", "2026-11-20T10:30:00Z", Some("2026-11-20T22:00:00Z")),
-        // The clocks are put back in this night, and forward in that.
+        // The clocks are put back in the first night and forward in the other.
         ("22:00-07:00", "mon-sun", "2026-10-24T20:00:00Z", Some("2026-10-25T05:00:00Z")),
         ("22:00-03:30", "mon-sun", "2026-03-28T22:00:00Z", Some("2026-03-29T01:30:00Z")),
         ("22:00-03:30", "mon-sun", "2026-10-24T20:00:00Z", Some("2026-10-25T01:30:00Z")),
@@ -456,7 +456,8 @@ fn what_a_service_cannot_have_given_is_refused_unless_it_is_stored() {
         let kind = ChannelKind::from_name(kind).unwrap();
         let refused = ChannelSettings::parse(kind, pairs.iter().copied()).unwrap_err();
         assert!(refused.problem().starts_with(error) && refused.field().is_some(), "{refused}");
-        // What was made before, or elsewhere, stays, and is kept when something else changes.
+        // Values that were created earlier or elsewhere stay, and are kept when another setting
+        // changes.
         let stored = ChannelSettings::parse_any_format(kind, pairs.iter().copied()).unwrap();
         assert_eq!(ChannelSettings::from_incomplete(kind, stored.pairs()).as_ref(), Ok(&stored));
         let changed = stored.replace_with(pairs.iter().copied().chain([("send", "down")])).unwrap();

@@ -1,8 +1,8 @@
-//! What a server needs to deliver by a kind of channel, beside the settings of the channel.
+//! Server features that a kind of channel needs to deliver, in addition to its settings.
 
 use super::{ChannelKind, ChannelSettings};
 
-/// The transports that a server was started with.
+/// Transports that the server was started with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transports {
     /// True if a mail server is set.
@@ -12,7 +12,8 @@ pub struct Transports {
 }
 
 impl ChannelKind {
-    /// The reason why a server with these transports delivers nothing by this kind; `None`: it has what the kind needs.
+    /// Reason for which a server with these transports cannot deliver by this kind; `None` if it
+    /// can.
     pub fn delivery_obstacle(&self, transports: Transports) -> Option<&'static str> {
         match self.name {
             "email" if !transports.mail => Some("no mail server is set (--mail-server)"),
@@ -23,8 +24,9 @@ impl ChannelKind {
 }
 
 impl ChannelSettings {
-    /// The reason why nothing can be delivered with these settings, whatever the receiver answers; `None` if nothing is known that
-    /// prevents it. `transports`: those of the server, if they are known.
+    /// Reason for which nothing can be delivered with these settings, whatever the receiver
+    /// answers; `None` if no reason is known. `transports` is `None` if the features of the server
+    /// are unknown.
     pub fn obstacle(&self, transports: Option<Transports>) -> Option<String> {
         let of_kind = transports.and_then(|transports| self.kind().delivery_obstacle(transports));
         of_kind.map(str::to_owned).or_else(|| self.missing_setting()).or_else(|| (self.kind().validate)(self).err().map(str::to_owned))

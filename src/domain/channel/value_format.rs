@@ -1,12 +1,12 @@
-//! What values look like that a service has given: checked when somebody gives a value, not when a stored one is read. An error continues
-//! a sentence that begins with the key.
+//! Formats of values that a service issues. They are checked when a user gives a value, not when a
+//! stored value is read. An error continues a sentence that begins with the key.
 
 use super::field_value;
 
-/// The domain of Twilio's own servers. Other servers with the same API number accounts as they like.
+/// Domain of Twilio's own servers. Other servers with the same API may have other formats.
 pub(super) const TWILIO_DOMAIN: &str = "twilio.com";
 
-/// Returns the host of a URL in lower case, and what follows it.
+/// Returns the host of a URL in lower case, and the rest after it.
 fn host_and_path(url: &str) -> Option<(String, &str)> {
     let (_, rest) = url.split_once("://")?;
     let (authority, path) = rest.find('/').and_then(|at| rest.split_at_checked(at)).unwrap_or((rest, ""));
@@ -14,7 +14,7 @@ fn host_and_path(url: &str) -> Option<(String, &str)> {
     Some((host.to_ascii_lowercase(), path))
 }
 
-/// True if a URL is of this domain or of a host in it.
+/// True if the URL is on this domain or one of its subdomains.
 pub(super) fn is_on_domain(url: &str, domain: &str) -> bool {
     let is_in = |host: &str| host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
     host_and_path(url).is_some_and(|(host, _)| is_in(&host))
@@ -24,21 +24,21 @@ fn is_all_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The token of a bot of Telegram: the number of the bot, a colon, and letters.
+/// Validates the token of a Telegram bot: the number of the bot, a colon, and letters.
 pub(super) fn check_telegram_token(text: &str) -> Result<(), &'static str> {
     let is_secret = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     let is_token = text.split_once(':').is_some_and(|(bot, secret)| is_all_digits(bot) && is_secret(secret));
     if is_token { Ok(()) } else { Err("is not one that @BotFather gave; give digits, a colon and letters, like 123456:AbC-dEf_GhI") }
 }
 
-/// A chat of Telegram: its number, negative for a group, or the name of a public channel.
+/// Validates a Telegram chat: its number, negative for a group, or the name of a public channel.
 pub(super) fn check_telegram_chat(text: &str) -> Result<(), &'static str> {
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let is_chat = text.strip_prefix('@').map_or_else(|| is_all_digits(text.strip_prefix('-').unwrap_or(text)), is_name);
     if is_chat { Ok(()) } else { Err("is neither the number of a chat nor the name of a channel; give one like -1001234567890 or @name") }
 }
 
-/// The key of an integration of PagerDuty.
+/// Validates an integration key of PagerDuty.
 pub(super) fn check_pagerduty_key(text: &str) -> Result<(), &'static str> {
     let is_key = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_key {
@@ -48,7 +48,7 @@ pub(super) fn check_pagerduty_key(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A webhook of Discord. Other hosts may have the same API.
+/// Validates a Discord webhook. Other hosts may have the same API.
 pub(super) fn check_discord_url(text: &str) -> Result<(), &'static str> {
     let is_discord = ["discord.com", "discordapp.com"].into_iter().any(|domain| is_on_domain(text, domain));
     let is_webhook = || host_and_path(text).is_some_and(|(_, path)| path.starts_with("/api/") && path.contains("/webhooks/"));
@@ -58,19 +58,19 @@ pub(super) fn check_discord_url(text: &str) -> Result<(), &'static str> {
     Err("is not the URL of a webhook; in Discord: Edit channel, Integrations, Webhooks, Copy webhook URL")
 }
 
-/// A topic of ntfy.
+/// Validates an ntfy topic.
 pub(super) fn check_ntfy_topic(text: &str) -> Result<(), &'static str> {
     let is_topic = (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     if is_topic { Ok(()) } else { Err("is not a topic of ntfy; give letters, digits, hyphens and underscores, without blanks") }
 }
 
-/// The token of an application of Pushover, and the key of a user or a group.
+/// Validates a Pushover application token, user key or group key.
 pub(super) fn check_pushover_key(text: &str) -> Result<(), &'static str> {
     let is_key = text.len() == 30 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_key { Ok(()) } else { Err("is not one of Pushover, which has 30 letters and digits; copy it from https://pushover.net") }
 }
 
-/// A webhook of Slack. Other hosts may take the same messages.
+/// Validates a Slack webhook. Other hosts may accept the same messages.
 pub(super) fn check_slack_url(text: &str) -> Result<(), &'static str> {
     let is_slack = ["slack.com", "slack-gov.com"].into_iter().any(|domain| is_on_domain(text, domain));
     let is_webhook = || {
@@ -85,7 +85,7 @@ pub(super) fn check_slack_url(text: &str) -> Result<(), &'static str> {
     Err("is not the URL of an incoming webhook; copy one like https://hooks.slack.com/services/T0/B0/abc from Incoming webhooks")
 }
 
-/// The id of a list of Trello.
+/// Validates the id of a Trello list.
 pub(super) fn check_trello_list(text: &str) -> Result<(), &'static str> {
     if is_hex(text, 24) {
         Ok(())
@@ -102,22 +102,22 @@ fn is_sid(text: &str, kind: &str) -> bool {
     text.strip_prefix(kind).is_some_and(|digits| is_hex(digits, 32))
 }
 
-/// An account of Twilio.
+/// Validates a Twilio account SID.
 pub(super) fn check_twilio_account(text: &str) -> Result<(), &'static str> {
     if is_sid(text, "AC") { Ok(()) } else { Err("is not the SID of an account of Twilio; give AC and 32 hexadecimal digits") }
 }
 
-/// A messaging service of Twilio.
+/// Validates the SID of a Twilio messaging service.
 pub(super) fn check_twilio_service(text: &str) -> Result<(), &'static str> {
     if is_sid(text, "MG") { Ok(()) } else { Err("is not the SID of a messaging service of Twilio; give MG and 32 hexadecimal digits") }
 }
 
-/// A template of Twilio.
+/// Validates the SID of a Twilio template.
 pub(super) fn check_twilio_content(text: &str) -> Result<(), &'static str> {
     if is_sid(text, "HX") { Ok(()) } else { Err("is not the SID of a template of Twilio; give HX and 32 hexadecimal digits") }
 }
 
-/// What a text message of Twilio may come from: a number, a short code, or a name.
+/// Validates the sender of a Twilio text message: a number, a short code, or a name.
 pub(super) fn check_twilio_sender(text: &str) -> Result<(), &'static str> {
     // Short codes are shorter than any other number.
     let is_long = text.starts_with('+') || is_all_digits(text) && text.len() > 8;

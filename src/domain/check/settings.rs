@@ -1,4 +1,4 @@
-//! What its owner has set of a check, and when it is expected by that.
+//! Settings of a check, and the times at which a check with them is expected.
 
 use std::sync::Arc;
 
@@ -12,41 +12,41 @@ use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::domain::timezone::Timezone;
 
-/// When keyword filtering is on, and what no match means.
+/// Keyword filters, and the meaning of a text without a match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeywordFilters {
-    /// Search the subjects of mails.
+    /// True to search the subjects of mails.
     pub subject: bool,
-    /// Search the bodies of mails.
+    /// True to search the bodies of mails.
     pub body: bool,
-    /// Search the first 10 kB of HTTP bodies.
+    /// True to search the first 10 kB of HTTP bodies.
     pub http_body: bool,
-    /// No match means failure; otherwise the ping is ignored.
+    /// True if no match means failure; otherwise such a ping is ignored.
     pub default_fail: bool,
 }
 
-/// What its owner has set of a check.
+/// Settings of a check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CheckSettings {
-    /// Its name.
+    /// Name of the check.
     pub name: Name,
-    /// Its slug.
+    /// Slug of the check.
     pub slug: Slug,
-    /// Its tags.
+    /// Tags of the check.
     pub tags: Tags,
-    /// Its description.
+    /// Description of the check.
     pub desc: Description,
-    /// The period of a Simple check; kept, though unused, while there is a schedule.
+    /// Period of a Simple check. Kept but unused while there is a schedule.
     pub timeout: Seconds,
-    /// How late it may be.
+    /// Grace time.
     pub grace: Seconds,
-    /// The schedule of a Cron or OnCalendar check; `None`: Simple.
+    /// Schedule of a Cron or OnCalendar check; `None`: Simple.
     pub schedule: Option<Arc<Schedule>>,
-    /// The zone in which the schedule is read; kept, though unused, without one.
+    /// Time zone of the schedule. Kept but unused without a schedule.
     pub tz: Timezone,
-    /// Whether a paused check ignores pings.
+    /// True if a paused check ignores pings.
     pub manual_resume: bool,
-    /// Whether only POST counts as a ping.
+    /// True if only POST counts as a ping.
     pub post_only: bool,
     /// Keywords that mean a start.
     pub start_kw: Keywords,
@@ -54,18 +54,20 @@ pub struct CheckSettings {
     pub success_kw: Keywords,
     /// Keywords that mean failure.
     pub failure_kw: Keywords,
-    /// Where keywords are searched.
+    /// Texts that are searched for keywords.
     pub filters: KeywordFilters,
-    /// The notification channels assigned, each once.
+    /// Assigned notification channels, each once.
     pub channels: Box<[ChannelId]>,
-    /// How often in a row it has to fail, or to miss a deadline, until that is told.
+    /// Number of failures or missed deadlines in a row before channels are notified.
     pub failure_threshold: FailureThreshold,
-    /// The checks without which it cannot report: while one of them is down, it says nothing new that it is missing.
+    /// Checks that this check depends on. While one of them is down, alerts about this check are
+    /// held back.
     pub parents: Parents,
 }
 
 impl Default for CheckSettings {
-    /// A new check that names nothing: see [protocol](crate::docs::protocol).
+    /// Settings of a new check for which a request names none: see
+    /// [protocol](crate::docs::protocol).
     fn default() -> Self {
         Self {
             name: Name::default(),
@@ -90,16 +92,16 @@ impl Default for CheckSettings {
 }
 
 impl CheckSettings {
-    /// What people call a check with these settings: its name, or its slug, or its UUID.
+    /// Name of the check for people: its name, or its slug, or its UUID.
     pub fn display_name(&self, uuid: Uuid) -> String {
         let names = [self.name.as_str(), self.slug.as_str()];
         names.into_iter().find(|name| !name.is_empty()).map_or_else(|| uuid.to_string(), str::to_owned)
     }
 
-    /// When it is expected, in words: `every 5 minutes`, `every day at 03:30`.
+    /// Describes the expected times in words: `every 5 minutes`, `every day at 03:30`.
     pub fn describe_schedule(&self) -> String {
         let period = || format_duration(Timestamp::from_secs(self.timeout.get()).micros());
-        // Of one hour or one day the number is not said.
+        // For one hour or one day the number is left out.
         let every = |period: String| match period.strip_prefix("1 ") {
             Some(unit) if !unit.contains(' ') => format!("every {unit}"),
             _ => format!("every {period}"),
@@ -107,8 +109,8 @@ impl CheckSettings {
         self.schedule.as_ref().map_or_else(|| every(period()), |schedule| schedule.describe())
     }
 
-    /// When the check that was last pinged then is expected again: for a schedule its first moment strictly later.
-    /// `None` when the schedule has ended.
+    /// Time of the next expected ping after a ping at `last_ping`: for a schedule the first time
+    /// strictly later. `None` if the schedule has ended.
     pub fn next_ping_after(&self, last_ping: Timestamp) -> Option<Timestamp> {
         match &self.schedule {
             None => Some(last_ping.plus_secs(self.timeout.get())),
@@ -116,8 +118,8 @@ impl CheckSettings {
         }
     }
 
-    /// The first moment after `now` by which a check that has reported nothing since `last_ping` has missed one more ping, grace included.
-    /// `None` when none is expected any more.
+    /// First time after `now` at which a check without reports since `last_ping` misses another
+    /// ping, grace included. `None` if no further ping is expected.
     pub fn next_miss_after(&self, last_ping: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let from = now.plus_secs(-self.grace.get());
         let expected = match &self.schedule {

@@ -1,4 +1,4 @@
-//! The table of states, row by row, and the rules around it.
+//! Tests of the state table, row by row, and of related rules.
 
 use super::*;
 use crate::domain::alert::HoldReason;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use crate::domain::timestamp::MICROS_PER_SEC;
 
 const T: i64 = 1_800_000_000;
-/// Period and grace of the checks here.
+/// Period and grace of the checks in this file, in seconds.
 const PERIOD: i64 = 600;
 const GRACE: i64 = 120;
 
@@ -24,7 +24,7 @@ fn rid(number: u128) -> Option<Uuid> {
     Some(Uuid::from_u128(number))
 }
 
-/// A check with its settings and every flip so far.
+/// Check with its settings and all flips so far.
 struct TestedCheck {
     settings: CheckSettings,
     state: CheckState,
@@ -61,13 +61,13 @@ impl TestedCheck {
         (self.state.visible_status(&self.settings, at(secs)), self.state.run.is_some())
     }
 
-    /// The flips that the API shows, as (seconds, up).
+    /// Flips that the API shows, as (seconds, up).
     fn shown_flips(&self) -> Vec<(i64, bool)> {
         self.flips.iter().filter_map(|flip| Some((flip.at.secs() - T, flip.direction()? == FlipDirection::Up))).collect()
     }
 }
 
-/// The states of the table, each reached by events that end by second 0.
+/// States of the table, each reached by events that end by second 0.
 fn before(name: &str) -> TestedCheck {
     let mut subject = TestedCheck::new();
     let up_at = |subject: &mut TestedCheck, secs| {
@@ -98,7 +98,8 @@ fn before(name: &str) -> TestedCheck {
 #[test]
 fn the_state_table() {
     use VisibleStatus::{Down, Grace, New, Paused, Up};
-    // State before; then shown status and started after success, fail, start, log, the deadline, pause, resume (`None`: refused).
+    // State before; then shown status and whether a run is ongoing, after success, fail, start,
+    // log, the deadline, pause, resume (`None`: refused).
     type Row = (&'static str, [(VisibleStatus, bool); 6], Option<(VisibleStatus, bool)>);
     let gone = (Down, false);
     let table: &[Row] = &[
@@ -182,14 +183,15 @@ fn an_update_that_shortens_the_period_takes_it_down_at_once_but_flips_do_not_run
 
     let mut subject = before("up");
     subject.ping_rid(PingKind::Start, rid(1), 10).settle(5000).ping_rid(PingKind::Success, rid(2), 6000);
-    // The other run is overdue still: up and down again in one moment, which is that of the success.
+    // The other run is still overdue: the check goes up and down again at the time of the success.
     assert_eq!(subject.shown_flips(), [(10 + GRACE, false), (6000, true), (6000, false)]);
     assert_eq!(subject.shown(6000), (VisibleStatus::Down, true));
 }
 
 #[test]
 fn runs_end_and_are_measured_by_their_rid() {
-    // rid of the start, rid of the completion; then duration and whether the run goes on, for success and for fail.
+    // Run id of the start, run id of the completion; then the duration and whether the run
+    // continues, for success and for fail.
     type Case = (Option<Uuid>, Option<Uuid>, [(Option<i64>, bool); 2]);
     let cases: &[Case] = &[
         (None, None, [(Some(7), false), (Some(7), false)]),
@@ -248,7 +250,7 @@ fn the_schedule_counts_instead_of_the_period() {
     let next = Timestamp::from_secs((T / 3600 + 1) * 3600);
     assert_eq!(subject.state.next_ping(), Some(next));
     assert_eq!(subject.state.deadline(&subject.settings), Some(next.plus_secs(GRACE)));
-    // A series that has ended expects nothing, so nothing can be late.
+    // A schedule that has ended expects nothing, so nothing can be late.
     subject.settings.schedule = Some(Arc::new(Schedule::parse("2001-01-01 00:00").unwrap()));
     subject.ping(PingKind::Success, 1);
     assert_eq!((subject.state.deadline(&subject.settings), subject.shown(i64::from(u32::MAX)).0), (None, VisibleStatus::Up));
@@ -296,7 +298,7 @@ proptest! {
             subject.ping_rid(kind, run.and_then(rid), secs);
             replayed.replay(kind, run.and_then(rid), at(secs), &subject.flips[before..]);
         }
-        // Other rules than those of then decide nothing.
+        // Replay ignores settings that have changed since.
         if shorter {
             subject.settings.timeout = Seconds::parse(60).unwrap();
         }
@@ -315,7 +317,7 @@ fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
         subject
     };
     let last_flip = |subject: &TestedCheck| subject.flips.last().map(|flip| (flip.at, flip.to));
-    // Noticed before or after the time of the last change comes again.
+    // Noticed before or after the clock reaches the time of the last change again.
     for noticed in [PERIOD + GRACE, AHEAD + 1] {
         let mut subject = pinged_at(0);
         subject.settle(PERIOD + GRACE - 1);
@@ -323,7 +325,8 @@ fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
         subject.settle(noticed);
         assert_eq!(last_flip(&subject), Some((at(PERIOD + GRACE), Status::Down)), "{noticed}");
     }
-    // The same when new settings put the deadline into the past, of which it is the last change that counts otherwise.
+    // The same if new settings move the deadline into the past, where normally the time of the last
+    // change counts.
     let mut subject = pinged_at(0);
     let shorter = CheckSettings { timeout: Seconds::parse(60).unwrap(), ..subject.settings.clone() };
     subject.state.change_settings(&subject.settings, &shorter, at(500), &mut subject.flips);
@@ -332,7 +335,7 @@ fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
 
 #[test]
 fn what_counts_from_a_time_ahead_counts_from_now_when_it_is_brought_back() {
-    // When the ping and the start came, and from when each counts after it was brought back at 0.
+    // Times of the ping and of the start, and the times from which each counts after clamping at 0.
     for (pinged, started, counted) in [(0, -60, [0, -60]), (4, 4, [4, 4]), (5, 4, [0, 4]), (4, 5, [4, 0]), (99_999, 99_999, [0, 0])] {
         let mut subject = TestedCheck::new();
         subject.ping(PingKind::Success, pinged).ping_rid(PingKind::Start, rid(1), started);
@@ -345,14 +348,15 @@ fn what_counts_from_a_time_ahead_counts_from_now_when_it_is_brought_back() {
         let deadline = counted[1].min(counted[0] + PERIOD) + GRACE;
         assert_eq!(subject.state.deadline(&subject.settings), Some(at(deadline)));
     }
-    // Of a downtime that began ahead it is decided whether it is told when the next ping will be missing.
+    // Whether a downtime that began ahead of the clock is notified is decided when the next ping is
+    // overdue.
     let mut subject = TestedCheck::new();
     subject.ping(PingKind::Fail, 99).state.notification = NotificationState::Pending { at: at(99_999), reason: HoldReason::BelowThreshold };
     subject.state.last_ping = Some(at(0));
     assert!(subject.state.has_future_times(&subject.settings, at(0)));
     subject.state.clamp_future_times(&subject.settings, at(0), &mut subject.flips);
     assert_eq!(subject.state.notification, NotificationState::Pending { at: at(PERIOD + GRACE), reason: HoldReason::BelowThreshold });
-    // What is due goes down first.
+    // A deadline that has passed is applied first.
     let mut subject = TestedCheck::new();
     subject.ping_rid(PingKind::Start, rid(1), -GRACE).state.last_ping = Some(at(99));
     subject.state.clamp_future_times(&subject.settings, at(0), &mut subject.flips);

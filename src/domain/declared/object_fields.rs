@@ -1,4 +1,5 @@
-//! Objects as files have them: the fields that are not at their defaults, in the order in which people read them.
+//! Objects as configuration files show them: the fields that differ from their defaults, in the
+//! order in which people read them.
 
 use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, Requirement};
 use crate::domain::check::CheckSettings;
@@ -6,22 +7,22 @@ use crate::domain::maintenance_window::{MaintenanceWindow, WindowTimes};
 use crate::domain::text::{FailureThreshold, Keywords, Seconds, Tags};
 use crate::domain::timestamp::Timestamp;
 
-/// The value of a field.
+/// Value of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjectValue {
     /// Text.
     Text(Box<str>),
-    /// A whole number.
+    /// Whole number.
     Number(i64),
-    /// Yes or no.
+    /// Boolean value.
     Flag(bool),
-    /// Texts.
+    /// List of texts.
     List(Vec<Box<str>>),
-    /// Text that is shown to nobody.
+    /// Text that must not be shown.
     Secret(Box<str>),
-    /// The path of a file that holds a secret.
+    /// Path of a file that holds a secret.
     Path(Box<str>),
-    /// Fields of their own.
+    /// Nested table.
     Table(ObjectFields),
 }
 
@@ -29,7 +30,7 @@ pub enum ObjectValue {
 pub type ObjectFields = Vec<(Box<str>, ObjectValue)>;
 
 impl ObjectValue {
-    /// The value as a difference shows it.
+    /// Value as a difference shows it.
     pub fn display_text(&self) -> String {
         match self {
             Self::Text(text) if text.is_empty() || text.chars().any(char::is_control) => format!("{text:?}"),
@@ -47,7 +48,8 @@ impl ObjectValue {
     }
 }
 
-/// What of an object differs: the name of each field, before and after. Of a secret only that it is another one is told.
+/// Returns the fields that differ: the name of each field, before and after. For a secret, only the
+/// fact that it changed is shown.
 pub fn diff_fields(old: &ObjectFields, new: &ObjectFields) -> Vec<(Box<str>, Option<String>, Option<String>)> {
     let (old, new) = (flatten_tables(old), flatten_tables(new));
     let before = |name: &str| old.iter().find(|(other, _)| **other == *name).map(|(_, value)| *value);
@@ -60,7 +62,7 @@ pub fn diff_fields(old: &ObjectFields, new: &ObjectFields) -> Vec<(Box<str>, Opt
     changed.chain(gone.map(|(name, value)| (name.clone(), Some(value.display_text()), None))).collect()
 }
 
-/// Fields of tables beside the others, with the name of the table before theirs.
+/// Flattens nested tables: the name of the table precedes the names of its fields.
 fn flatten_tables(fields: &ObjectFields) -> Vec<(Box<str>, &ObjectValue)> {
     let mut all = Vec::new();
     for (name, value) in fields {
@@ -72,14 +74,14 @@ fn flatten_tables(fields: &ObjectFields) -> Vec<(Box<str>, &ObjectValue)> {
     all
 }
 
-/// Seconds as files have them, in the largest unit that divides them: `90s`, `15m`, `2h`, `1d`.
+/// Formats seconds as in files, in the largest unit that divides them: `90s`, `15m`, `2h`, `1d`.
 pub fn format_seconds(seconds: i64) -> Box<str> {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
     let (name, unit) = units.into_iter().find(|(_, unit)| seconds % unit == 0).unwrap_or(("s", 1));
     format!("{}{name}", seconds / unit).into()
 }
 
-/// A moment as files have it: RFC 3339.
+/// Formats a time as in files: RFC 3339.
 fn timestamp_value(at: Timestamp) -> ObjectValue {
     let mut text = String::new();
     if at.micros() % 1_000_000 == 0 {
@@ -90,14 +92,14 @@ fn timestamp_value(at: Timestamp) -> ObjectValue {
     ObjectValue::Text(text.into())
 }
 
-/// Parts that a separator parts; the text itself, if the parts would not give it back.
+/// Splits a text into a list, or returns the text itself if the list would not reproduce it.
 fn list_or_text(text: &str, separator: &str) -> ObjectValue {
     let items: Vec<Box<str>> = text.split(separator).map(Box::from).collect();
     let is_plain = |item: &str| !item.is_empty() && item.trim() == item;
     if items.iter().all(|item| is_plain(item)) { ObjectValue::List(items) } else { ObjectValue::Text(text.into()) }
 }
 
-/// Tags: a list of them, or the text if that would not give it back.
+/// Tags as a list, or as text if a list would not reproduce them.
 pub fn tags_value(tags: &Tags) -> ObjectValue {
     list_or_text(tags.as_str(), " ")
 }
@@ -106,7 +108,8 @@ fn keywords_value(keywords: &Keywords) -> ObjectValue {
     list_or_text(keywords.as_str(), ",")
 }
 
-/// The fields of a check: `channels` and `parents` are how those that it has are named. Its slug is not among them.
+/// Fields of a check without its slug. `channels` and `parents` are the names of its channels and
+/// parents.
 pub fn check_fields(settings: &CheckSettings, mut channels: Vec<Box<str>>, mut parents: Vec<Box<str>>) -> ObjectFields {
     channels.sort();
     parents.sort();
@@ -170,7 +173,7 @@ fn filter_fields(settings: &CheckSettings) -> ObjectFields {
     flags.chain(words).collect()
 }
 
-/// The fields of a channel, its kind first. Its name is not among them.
+/// Fields of a channel without its name, its kind first.
 pub fn channel_fields(settings: &ChannelSettings) -> ObjectFields {
     let kind = settings.kind();
     let mut fields: ObjectFields = vec![("kind".into(), ObjectValue::Text(kind.name.into()))];
@@ -187,7 +190,7 @@ pub fn channel_fields(settings: &ChannelSettings) -> ObjectFields {
     fields
 }
 
-/// Whether a value is what a key has that was left out.
+/// True if the value equals the default of the key.
 fn is_default_value(kind: &ChannelKind, key: &str, value: &str) -> bool {
     let preset = kind.fields.iter().find(|field| field.key == key);
     preset.is_some_and(|field| {
@@ -195,7 +198,7 @@ fn is_default_value(kind: &ChannelKind, key: &str, value: &str) -> bool {
     })
 }
 
-/// The fields of a maintenance window. Its name is not among them.
+/// Fields of a maintenance window without its name.
 pub fn window_fields(window_tags: &Tags, times: &WindowTimes) -> ObjectFields {
     let mut fields = ObjectFields::new();
     if !window_tags.as_str().is_empty() {
@@ -218,7 +221,7 @@ pub fn window_fields(window_tags: &Tags, times: &WindowTimes) -> ObjectFields {
 }
 
 impl MaintenanceWindow {
-    /// Its fields in a file.
+    /// Fields of the window in a file.
     pub fn fields(&self) -> ObjectFields {
         window_fields(&self.tags, &self.times)
     }

@@ -15,7 +15,7 @@ fn moment(text: &str) -> Timestamp {
     Timestamp::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond())
 }
 
-/// A check with a grace of 15 minutes that is expected each day at 03:30 in Riga.
+/// Check with a grace of 15 minutes that is expected each day at 03:30 in Riga.
 fn nightly() -> Check {
     let settings = CheckSettings {
         schedule: Some(Arc::new(Schedule::parse("30 3 * * *").unwrap())),

@@ -1,11 +1,13 @@
-//! A schedule in words, for the common shapes of expressions; what has another shape is quoted.
+//! Describes a schedule in words, for the common shapes of expressions. Other expressions are
+//! quoted.
 
 use super::tokens::split_words;
 
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const SHORT_WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// What an expression of either kind means, such as `every day at 03:30`, or the expression in quotation marks.
+/// Describes an expression of either kind, such as `every day at 03:30`, or returns it in quotation
+/// marks.
 pub(super) fn describe(text: &str) -> String {
     let fields: Vec<_> = split_words(text).collect();
     let known = match fields.as_slice() {
@@ -16,7 +18,7 @@ pub(super) fn describe(text: &str) -> String {
     known.unwrap_or_else(|| format!("“{}”", split_words(text).collect::<Vec<_>>().join(" ")))
 }
 
-/// The five words of cron.
+/// Describes the five words of cron.
 fn describe_cron(minute: &str, hour: &str, day: &str, month: &str, weekday: &str) -> Option<String> {
     if month != "*" {
         return None;
@@ -38,7 +40,7 @@ fn describe_cron(minute: &str, hour: &str, day: &str, month: &str, weekday: &str
     }
     let minute = parse_number(minute, 59)?;
     let hours = hour.split(',').map(|hour| parse_number(hour, 23)).collect::<Option<Vec<_>>>()?;
-    // In any other order than that of the day the list would mislead.
+    // In an order other than that of the day the list would mislead.
     let times = hours.is_sorted().then(|| join_with_and(hours.iter().map(|hour| format!("{hour:02}:{minute:02}")).collect()))?;
     match (day, weekday) {
         ("*", "*") => Some(format!("every day at {times}")),
@@ -53,7 +55,7 @@ fn describe_cron(minute: &str, hour: &str, day: &str, month: &str, weekday: &str
     }
 }
 
-/// The shortest of OnCalendar's shapes.
+/// Describes the shortest forms of OnCalendar.
 fn describe_oncalendar(fields: &[&str]) -> Option<String> {
     let time = |text: &str| {
         let time = text.strip_suffix(":00").filter(|_| text.len() == 8).unwrap_or(text);
@@ -74,7 +76,7 @@ fn describe_oncalendar(fields: &[&str]) -> Option<String> {
     }
 }
 
-/// `*/N` where N divides the whole, so that the steps are all alike.
+/// Parses `*/N` where N divides the whole, so that all steps are equal.
 fn parse_even_step(field: &str, whole: u8) -> Option<u8> {
     parse_number(field.strip_prefix("*/")?, whole / 2).filter(|step| *step > 1 && whole.is_multiple_of(*step))
 }
@@ -84,7 +86,7 @@ fn parse_number(field: &str, most: u8) -> Option<u8> {
     field.parse().ok().filter(|number| digits && *number <= most)
 }
 
-/// Days of the week: one, a range or a list.
+/// Describes weekdays: one, a range or a list.
 fn describe_weekdays(field: &str) -> Option<String> {
     let day = |text: &str| {
         let number = SHORT_WEEKDAYS.iter().position(|short| short.eq_ignore_ascii_case(text));
@@ -98,7 +100,7 @@ fn describe_weekdays(field: &str) -> Option<String> {
     Some(format!("every {}", join_with_and(days)))
 }
 
-/// Names with commas and an `and` between them.
+/// Joins names with commas and an `and`.
 fn join_with_and(mut names: Vec<String>) -> String {
     match names.pop() {
         Some(last) if !names.is_empty() => format!("{} and {last}", names.join(", ")),
@@ -112,7 +114,8 @@ mod tests {
     use crate::domain::timestamp::Timestamp;
     use crate::domain::timezone::Timezone;
 
-    /// What is said of an expression, and the moments that it names after midnight on Friday, 20 November 2026, in UTC.
+    /// Description of an expression, and the times that it names after midnight on Friday, 20
+    /// November 2026, in UTC.
     #[test]
     fn common_expressions_are_said_in_words() {
         let midnight = Timestamp::from_secs(1_795_132_800 - 1);

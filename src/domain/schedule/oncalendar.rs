@@ -1,4 +1,4 @@
-//! OnCalendar expressions as systemd.time(7) has them: one a line, and the earliest moment of all lines counts.
+//! OnCalendar expressions as in systemd.time(7): one a line; the earliest time of all lines counts.
 
 mod parse;
 
@@ -8,11 +8,11 @@ use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::domain::timezone::wall_time::{WallTime, WallTimeResolution};
 
-/// The first and the last year that an expression can name (systemd.time).
+/// First and last year that an expression can name (systemd.time).
 const FIRST_YEAR: i16 = 1970;
 const LAST_YEAR: i16 = 2199;
 
-/// One expression or more, compiled.
+/// One or more compiled expressions.
 #[derive(Clone, Debug)]
 pub(super) struct OnCalendar {
     lines: Vec<OnCalendarLine>,
@@ -21,55 +21,55 @@ pub(super) struct OnCalendar {
 /// One expression: sets of values, a bit each.
 #[derive(Clone, Debug)]
 struct OnCalendarLine {
-    /// Named in the line itself; otherwise the zone of the check counts.
+    /// Zone that the line itself names; otherwise the zone of the check counts.
     zone: Option<Timezone>,
-    /// Monday is bit 0, and the week is repeated for longer than a month.
+    /// Monday is bit 0. The week is repeated for longer than a month.
     weekdays: u64,
     /// Years since 1970.
     years: [u64; 4],
     months: u64,
     days: u64,
-    /// Days counted from the end of the month, the last being 1.
+    /// Days counted from the end of the month; the last day is 1.
     days_from_end: u64,
     hours: u64,
     minutes: u64,
     seconds: u64,
 }
 
-/// The moments of all lines, merged by what the clock of the check's zone shows.
+/// Times of all lines, merged by the wall time in the check's zone.
 pub(super) struct OnCalendarOccurrences<'a> {
     zone: &'a Timezone,
-    /// What the check's clock showed at the last moment; `None` before the first.
+    /// Wall time in the check's zone at the last result; `None` before the first.
     last: Option<WallTime>,
     positions: Vec<OnCalendarPosition<'a>>,
 }
 
-/// How far a line has come.
+/// Position of a line.
 struct OnCalendarPosition<'a> {
     line: &'a OnCalendarLine,
-    /// What the clock of the line's zone shows.
+    /// Wall time in the line's zone.
     wall: WallTime,
     at: Timestamp,
-    /// What the clock of the check's zone shows.
+    /// Wall time in the check's zone.
     local: WallTime,
 }
 
 impl OnCalendar {
-    /// Reads a text without blanks at its ends.
+    /// Parses a text without blanks at its ends.
     ///
     /// # Errors
-    /// Which part is wrong and why, for a person.
+    /// Says which part is wrong and why, for people.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let lines = text.split('\n').map(OnCalendarLine::parse).collect::<Result<_, _>>()?;
         Ok(Self { lines })
     }
 
-    /// Whether a line names a zone of its own.
+    /// True if a line names a zone of its own.
     pub(super) fn has_own_zone(&self) -> bool {
         self.lines.iter().any(|line| line.zone.is_some())
     }
 
-    /// The moments later than `next_after`.
+    /// Times later than `after`.
     pub(super) fn occurrences<'a>(&'a self, after: Timestamp, zone: &'a Timezone) -> OnCalendarOccurrences<'a> {
         let position = |line: &'a OnCalendarLine| {
             let wall = line.zone.as_ref().unwrap_or(zone).last_shown_by(after)?;
@@ -92,7 +92,7 @@ impl Iterator for OnCalendarOccurrences<'_> {
 }
 
 impl OnCalendarPosition<'_> {
-    /// Goes on to the next moment of the line; `None` at its end.
+    /// Advances to the next time of the line; `None` at its end.
     fn advance(&mut self, zone: &Timezone) -> Option<()> {
         let own = self.line.zone.as_ref();
         (self.wall, self.at) = self.line.next_after(self.wall, own.unwrap_or(zone))?;
@@ -102,7 +102,8 @@ impl OnCalendarPosition<'_> {
 }
 
 impl OnCalendarLine {
-    /// The next matching reading that a clock in the zone does not skip, and the moment at which the clock first shows it.
+    /// Next matching wall time that a clock in the zone does not skip, and the time at which the
+    /// clock first shows it.
     fn next_after(&self, mut wall: WallTime, zone: &Timezone) -> Option<(WallTime, Timestamp)> {
         loop {
             wall = WallTime::from_civil(self.next_wall_time(wall.plus_secs(1).to_civil()?)?)?;
@@ -113,7 +114,7 @@ impl OnCalendarLine {
         }
     }
 
-    /// The first matching reading from this one on.
+    /// First matching wall time at or after this one.
     fn next_wall_time(&self, from: DateTime) -> Option<DateTime> {
         let mut date = self.next_date(from.date())?;
         if date == from.date() {
@@ -125,7 +126,7 @@ impl OnCalendarLine {
         Some(date.to_datetime(self.next_time(Time::midnight())?))
     }
 
-    /// The first matching date from this one on.
+    /// First matching date at or after this one.
     fn next_date(&self, from: Date) -> Option<Date> {
         let from = from.max(Date::constant(FIRST_YEAR, 1, 1));
         for year in from.year()..=LAST_YEAR {
@@ -145,16 +146,16 @@ impl OnCalendarLine {
         None
     }
 
-    /// The matching days of the month that begins on this date.
+    /// Matching days of the month that begins on this date.
     fn days_of(&self, first: Date) -> u64 {
         let length = first.days_in_month();
-        // Mirrored, bit 1 comes to the last day of the month.
+        // Mirrored, so that bit 1 becomes the last day of the month.
         let from_end = self.days_from_end.reverse_bits() >> (62 - length);
         let weekdays = self.weekdays >> first.weekday().to_monday_zero_offset() << 1;
         (self.days | from_end) & weekdays & ((2 << length) - 2)
     }
 
-    /// The first matching time of day from this one on.
+    /// First matching time of day at or after this one.
     fn next_time(&self, from: Time) -> Option<Time> {
         let (hour, minute, second) = (from.hour(), from.minute(), from.second());
         let first_second = lowest_from(self.seconds, 0)?;
@@ -173,7 +174,7 @@ impl OnCalendarLine {
     }
 }
 
-/// The lowest value in the set that is not below `new`.
+/// Lowest value in the set that is not below `from`.
 fn lowest_from(set: u64, from: i8) -> Option<i8> {
     let left = set >> from << from;
     (left != 0).then(|| left.trailing_zeros()).and_then(|value| i8::try_from(value).ok())

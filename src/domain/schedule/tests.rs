@@ -17,7 +17,7 @@ fn written(moment: Timestamp) -> String {
     jiff::Timestamp::from_second(moment.secs()).unwrap().to_string()
 }
 
-/// The first moments after `start`, as RFC 3339.
+/// First times after `start`, as RFC 3339.
 fn series(text: &str, tz: &str, start: &str, count: usize) -> Vec<String> {
     let schedule = Schedule::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     schedule.occurrences(moment(start), &zone(tz)).take(count).map(written).collect()
@@ -27,8 +27,8 @@ fn reason(text: &str) -> String {
     Schedule::parse(text).expect_err(text).to_string()
 }
 
-/// `kind | expression | zone start | moments`, or `error` for the last two: answers of cronsim 2.7 and oncalendar 1.1, which Healthchecks
-/// runs on, to expressions made at random.
+/// Compares with `kind | expression | zone start | times`, or `error` for the last two: results of
+/// cronsim 2.7 and oncalendar 1.1, which Healthchecks uses, for random expressions.
 #[test]
 fn the_reference_gives_the_same_moments() {
     for line in include_str!("reference.txt").lines() {
@@ -118,30 +118,31 @@ fn no_time_is_too_far() {
     }
 }
 
-/// Clocks go from 02:00 to 03:00 on 2024-03-10, and from 02:00 back to 01:00 on 2024-11-03, in New York.
+/// Clocks in New York go from 02:00 to 03:00 on 2024-03-10, and from 02:00 back to 01:00 on
+/// 2024-11-03.
 #[test]
 fn clocks_put_forward_and_back() {
     for (text, tz, start, next) in [
-        // By the wall clock: what is skipped comes at the end of the gap, what is repeated comes once.
+        // By the wall clock: a skipped time comes at the end of the gap, a repeated one comes once.
         ("30 2 * * *", "America/New_York", "2024-03-10T06:00:00Z", ["2024-03-10T07:00:00Z", "2024-03-11T06:30:00Z"]),
         ("30 1 * * *", "America/New_York", "2024-11-03T05:00:00Z", ["2024-11-03T05:30:00Z", "2024-11-04T06:30:00Z"]),
-        // The first pass is over, in the second it does not come again.
+        // The first pass is over; the time does not come again in the second.
         ("30 1 * * *", "America/New_York", "2024-11-03T06:10:00Z", ["2024-11-04T06:30:00Z", "2024-11-05T06:30:00Z"]),
         ("0-59/15 0-3 * * *", "America/New_York", "2024-11-03T05:45:00Z", ["2024-11-03T07:00:00Z", "2024-11-03T07:15:00Z"]),
-        // In real time: what is skipped does not come, what is repeated comes twice.
+        // In real time: a skipped time does not come, a repeated one comes twice.
         ("30 * * * *", "America/New_York", "2024-03-10T06:00:00Z", ["2024-03-10T06:30:00Z", "2024-03-10T07:30:00Z"]),
         ("*/30 2 * * *", "America/New_York", "2024-03-10T06:00:00Z", ["2024-03-11T06:00:00Z", "2024-03-11T06:30:00Z"]),
         ("*/30 1 * * *", "America/New_York", "2024-11-03T05:30:00Z", ["2024-11-03T06:00:00Z", "2024-11-03T06:30:00Z"]),
-        // OnCalendar: what is skipped does not come, what is repeated comes once.
+        // OnCalendar: a skipped time does not come, a repeated one comes once.
         ("2:30", "America/New_York", "2024-03-10T06:00:00Z", ["2024-03-11T06:30:00Z", "2024-03-12T06:30:00Z"]),
         ("*:0/30", "America/New_York", "2024-11-03T05:30:00Z", ["2024-11-03T07:00:00Z", "2024-11-03T07:30:00Z"]),
         ("*:0/30", "America/New_York", "2024-11-03T06:10:00Z", ["2024-11-03T07:00:00Z", "2024-11-03T07:30:00Z"]),
-        // The day that Samoa skipped, 2011-12-30.
+        // Samoa skipped 2011-12-30.
         ("0 12 * * *", "Pacific/Apia", "2011-12-29T22:00:00Z", ["2011-12-30T10:00:00Z", "2011-12-30T22:00:00Z"]),
         ("*/30 12 * * *", "Pacific/Apia", "2011-12-29T22:30:00Z", ["2011-12-30T22:00:00Z", "2011-12-30T22:30:00Z"]),
         ("12:00", "Pacific/Apia", "2011-12-29T22:00:00Z", ["2011-12-30T22:00:00Z", "2011-12-31T22:00:00Z"]),
         ("*:*:*", "Pacific/Apia", "2011-12-30T09:59:59Z", ["2011-12-30T10:00:00Z", "2011-12-30T10:00:01Z"]),
-        // A last change that no yearly rule continues, and then one by the rule.
+        // A last change without a yearly rule after it, and then one by the rule.
         ("0 7 * * *", "America/Metlakatla", "2019-01-20T08:00:00Z", ["2019-01-20T16:00:00Z", "2019-01-21T16:00:00Z"]),
         ("*/5 7 * * *", "America/Metlakatla", "2019-01-20T08:00:00Z", ["2019-01-20T16:00:00Z", "2019-01-20T16:05:00Z"]),
     ] {
@@ -149,7 +150,7 @@ fn clocks_put_forward_and_back() {
     }
 }
 
-/// Where clocks go back at 03:45, the steps of the reference lead from the third hour into itself.
+/// If clocks go back at 03:45, the steps of the reference lead from the third hour into itself.
 #[test]
 fn every_search_ends() {
     let next = ["2023-04-01T05:09:00Z", "2023-04-01T08:09:00Z", "2023-04-01T11:09:00Z", "2023-04-01T15:09:00Z", "2023-04-01T18:09:00Z"];
@@ -169,15 +170,17 @@ fn every_search_ends() {
 fn several_lines_are_merged_by_the_clock_of_the_check() {
     let next = ["2024-07-01T04:00:00Z", "2024-07-01T07:00:00Z", "2024-07-01T10:00:00Z", "2024-07-02T04:00:00Z"];
     assert_eq!(series("10:00 UTC\n10:00\n7:00", "Europe/Riga", "2024-07-01T00:00:00Z", 4), next);
-    // The same moment twice comes once, and a line that ends leaves the others.
+    // The same time in two lines comes once, and a line that ends leaves the others.
     let next = ["2024-07-01T10:00:00Z", "2024-07-02T10:00:00Z"];
     assert_eq!(series("10:00 UTC\n13:00 Europe/Riga\n2024-7-1 10:00", "UTC", "2024-07-01T00:00:00Z", 2), next);
-    // The second hour of the night is over for the first line, but not for the second, which counts in another zone.
+    // The repeated hour has passed in the zone of the first line, but not in the zone of the
+    // second.
     let next = ["2024-10-27T01:30:00Z", "2024-10-27T02:00:00Z", "2024-10-27T02:30:00Z"];
     assert_eq!(series("*:0/30\n*:0/30 UTC", "Europe/Riga", "2024-10-27T01:10:00Z", 3), next);
 }
 
-/// Sets of minutes, hours, days of the month, months and weekdays, a bit for each value, and how the kinds of expression write them.
+/// Sets of minutes, hours, days of the month, months and weekdays, a bit for each value, with their
+/// spelling in both kinds of expression.
 #[derive(Clone, Debug)]
 struct ScheduleModel {
     sets: [u64; 5],
@@ -200,7 +203,7 @@ impl ScheduleModel {
             });
             prop_oneof![Just(((2 << last) - (1 << first), "*".to_owned(), "*".to_owned())), every, list]
         };
-        // No month lacks a day up to the 28th.
+        // Every month has the days up to the 28th.
         [word(0, 59, 59), word(0, 23, 23), word(1, 31, 28), word(1, 12, 12), word(0, 6, 6)].prop_map(|words| Self {
             sets: words.each_ref().map(|(set, _, _)| *set),
             cron: words.each_ref().map(|(_, cron, _)| cron.clone()),
@@ -208,7 +211,7 @@ impl ScheduleModel {
         })
     }
 
-    /// Weekday and day of the month both to be matched.
+    /// Expression in which weekday and day of the month must both match.
     fn on_calendar(&self) -> String {
         let [minute, hour, day, month, _] = &self.on_calendar;
         let weekdays = (0..7).filter(|day| self.sets[4] >> day & 1 == 1).map(|day| WEEKDAYS[day]).collect::<Vec<_>>().join(",");
@@ -224,10 +227,10 @@ impl ScheduleModel {
     }
 }
 
-/// Minutes that the naive searches look ahead.
+/// Number of minutes that the naive searches look ahead.
 const HORIZON: i64 = 3 * 1440;
 
-/// Goes through the minutes that the clock on the wall could show.
+/// Steps through the minutes that the wall clock could show.
 fn naive_by_wall(start: i64, zone: &TimeZone, matches: impl Fn(DateTime) -> bool, skipped_comes_later: bool) -> Option<i64> {
     let wall = zone.to_datetime(jiff::Timestamp::from_second(start).unwrap()).with().second(0).build().unwrap();
     let shown = |wall: DateTime| zone.to_timestamp(wall).ok().filter(|stamp| zone.to_datetime(*stamp) == wall);
@@ -237,13 +240,14 @@ fn naive_by_wall(start: i64, zone: &TimeZone, matches: impl Fn(DateTime) -> bool
     })
 }
 
-/// Goes through the minutes that pass.
+/// Steps through the minutes that pass.
 fn naive_in_real_time(start: i64, zone: &TimeZone, matches: impl Fn(DateTime) -> bool) -> Option<i64> {
     let minute = start.div_euclid(60) * 60;
     (1..=HORIZON).map(|more| minute + more * 60).find(|secs| matches(zone.to_datetime(jiff::Timestamp::from_second(*secs).unwrap())))
 }
 
-/// A zone whose clocks change by an hour after one o'clock at night, or never, and a moment within two days of such a change in 2024.
+/// A zone whose clocks change by an hour after one o'clock at night, or never, and a time within
+/// two days of such a change in 2024.
 fn nights() -> impl Strategy<Value = (&'static str, i64)> {
     let zones = vec!["UTC", "Europe/Riga", "America/New_York", "Australia/Sydney", "Asia/Kolkata"];
     let changes = vec![1_710_054_000_i64, 1_711_846_800, 1_712_419_200, 1_728_144_000, 1_729_990_800, 1_730_613_600];

@@ -1,9 +1,11 @@
-//! Which names of the time zone database a check may not keep, apart from the rule that reads them.
+//! Time zone names that a check may not keep.
 
-/// Names that the database knows and a check may not have: one for "not configured", one that Healthchecks does not know.
+/// Names that the database has but a check may not: one for "not configured", one that Healthchecks
+/// does not know.
 pub(super) const REJECTED_NAMES: [&str; 2] = ["America/Coyhaique", "Factory"];
 
-/// Old names and the name that takes their place, ordered by old name (an old name is stored and shown as the new one).
+/// Old names and their replacements, sorted by old name. An old name is stored and shown as the new
+/// one.
 #[rustfmt::skip]
 pub(super) const REPLACED_NAMES: [(&str, &str); 113] = [
     ("Africa/Asmera", "Africa/Nairobi"), ("America/Argentina/ComodRivadavia", "America/Argentina/Catamarca"),

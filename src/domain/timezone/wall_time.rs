@@ -1,4 +1,5 @@
-//! Wall clocks, kept apart from moments by type, since one reading of a clock can be one moment, two, or none.
+//! Wall-clock times. They have a type of their own, since one wall time can be one point in time,
+//! two, or none.
 
 use jiff::civil;
 use jiff::tz::{AmbiguousOffset, Offset};
@@ -6,7 +7,8 @@ use jiff::tz::{AmbiguousOffset, Offset};
 use super::Timezone;
 use crate::domain::timestamp::Timestamp;
 
-/// What the clock on the wall shows: seconds since it showed 1970-01-01T00:00:00, every day having 86,400.
+/// Time that a wall clock shows: seconds since it showed 1970-01-01T00:00:00, with 86,400 seconds
+/// in every day.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct WallTime(i64);
 
@@ -36,33 +38,35 @@ impl WallTime {
         jiff::Timestamp::from_second(self.0).ok().map(|stamp| Offset::UTC.to_datetime(stamp))
     }
 
-    /// `None` for the last day that a date can have.
+    /// Converts a date and time; `None` for the last day that a date can have.
     pub(crate) fn from_civil(shown: civil::DateTime) -> Option<Self> {
         Offset::UTC.to_timestamp(shown).ok().map(|stamp| Self(stamp.as_second()))
     }
 }
 
-/// The moments at which a clock shows one reading.
+/// Points in time at which a clock shows a wall time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WallTimeResolution {
     /// The clock shows it once.
     Once(Timestamp),
-    /// The clocks are put back: the moments of the first and the second pass, and the reading that ends what is repeated.
+    /// The clocks are put back: the times of the first and the second pass, and the wall time that
+    /// ends the repeated part.
     Twice([Timestamp; 2], WallTime),
-    /// The clocks are put forward over it: the moments by the offsets before and after, neither of which shows it, and the reading that ends
-    /// what is skipped.
+    /// The clocks are put forward over it: the times by the offsets before and after, neither of
+    /// which shows it, and the wall time that ends the gap.
     Skipped([Timestamp; 2], WallTime),
 }
 
-/// `None` in place of an answer says that it lies outside years -9999 to 9999.
+/// All methods return `None` if the result is outside years -9999 to 9999.
 impl Timezone {
-    /// What the clock shows at a moment, fractions of a second cut off.
+    /// Wall time at this point in time, rounded down to whole seconds.
     pub(crate) fn wall_time_at(&self, at: Timestamp) -> Option<WallTime> {
         let stamp = jiff::Timestamp::from_second(at.secs()).ok()?;
         Some(WallTime(at.secs() + i64::from(self.rules().to_offset(stamp).seconds())))
     }
 
-    /// The reading after which to look for what the clock has not shown up to a moment: in a second pass, all that is repeated.
+    /// Wall time after which to search for wall times that the clock has not shown up to `at`. In a
+    /// second pass, the end of the repeated part.
     pub(crate) fn last_shown_by(&self, at: Timestamp) -> Option<WallTime> {
         let wall = self.wall_time_at(at)?;
         Some(match self.resolve(wall)? {
@@ -71,10 +75,11 @@ impl Timezone {
         })
     }
 
-    /// When the clock shows a reading.
+    /// Points in time at which the clock shows this wall time.
     pub(crate) fn resolve(&self, wall: WallTime) -> Option<WallTimeResolution> {
         let at = |offset: Offset| Timestamp::from_secs(wall.0 - i64::from(offset.seconds()));
-        // By the greater of two offsets, the reading lies before the change of the clocks; what is affected ends by that offset.
+        // By the greater of the two offsets, the wall time is before the change of the clocks. The
+        // affected part ends by that offset.
         let until = |offset: Offset| {
             self.transitions_after(at(offset)).next().map(|(change, _)| WallTime(change.secs() + i64::from(offset.seconds())))
         };
@@ -85,16 +90,18 @@ impl Timezone {
         })
     }
 
-    /// The first moment of the day whose midnight is `midnight`. Where clocks are put forward over midnight it begins with that change.
+    /// First time of the day that begins at the wall time `midnight`. If the clocks are put forward
+    /// over midnight, the time of that change.
     pub(crate) fn start_of_day(&self, midnight: WallTime) -> Option<Timestamp> {
         match self.resolve(midnight)? {
             WallTimeResolution::Once(at) | WallTimeResolution::Twice([at, _], _) => Some(at),
-            // By the offset after, the reading lies before the change.
+            // By the offset after the change, the wall time is before the change.
             WallTimeResolution::Skipped([_, before], _) => self.transitions_after(before).next().map(|(change, _)| change),
         }
     }
 
-    /// Later changes of the clock's rules, each with the offset from UTC in seconds that begins there. Some change only a name.
+    /// Later changes of the zone's rules, each with its new offset from UTC in seconds. Some change
+    /// only a name.
     pub(crate) fn transitions_after(&self, after: Timestamp) -> impl Iterator<Item = (Timestamp, i64)> {
         let changes = jiff::Timestamp::from_second(after.secs()).ok().map(|stamp| self.rules().following(stamp));
         changes
@@ -103,7 +110,7 @@ impl Timezone {
             .map(|change| (Timestamp::from_secs(change.timestamp().as_second()), i64::from(change.offset().seconds())))
     }
 
-    /// Whether the clock's rules stay the same from just after `from` up to and including `to`.
+    /// True if the zone's rules stay the same from just after `from` up to and including `to`.
     pub(crate) fn has_no_transition(&self, from: Timestamp, to: Timestamp) -> bool {
         self.transitions_after(from).next().is_none_or(|(change, _)| change > to)
     }

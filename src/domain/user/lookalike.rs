@@ -1,4 +1,5 @@
-//! Names that look like other names (Unicode Technical Standard 39). A proxy may name somebody by such a name; no user is made of it unasked.
+//! Detects names that look like other names (Unicode Technical Standard 39). A proxy may report
+//! such a name. No user is created for it automatically.
 
 use std::fmt;
 
@@ -7,14 +8,15 @@ use unicode_security::{GeneralSecurityProfile as _, RestrictionLevel, Restrictio
 
 use super::{UserName, fold_case};
 
-/// Reason for which a name could pass for another one.
+/// Reason for which a name could be mistaken for another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LookalikeReason {
-    /// It holds this character, which is not seen, is not assigned, or stands in no name.
+    /// The name has this character, which is invisible, unassigned, or not allowed in names.
     DisallowedCharacter(char),
-    /// It is not normalised (NFC): another sequence of characters looks the same.
+    /// The name is not normalised (NFC): another sequence of characters looks the same.
     NotNormalised,
-    /// It mixes letters of scripts that are not written together, such as Latin and Cyrillic ones.
+    /// The name mixes letters of scripts that are not written together, such as Latin and Cyrillic
+    /// ones.
     MixedScripts,
 }
 
@@ -29,8 +31,9 @@ impl fmt::Display for LookalikeReason {
 }
 
 impl UserName {
-    /// Returns why the name could pass for another one. All names in printable ASCII are taken, and of other characters those that the
-    /// standard allows in identifiers.
+    /// Returns the reason for which the name could be mistaken for another one. All names in
+    /// printable ASCII are allowed. Other characters are allowed if the standard allows them in
+    /// identifiers.
     pub fn lookalike_reason(&self) -> Option<LookalikeReason> {
         let belongs = |c: char| if c.is_ascii() { !c.is_ascii_control() } else { c.identifier_allowed() };
         if let Some(other) = self.0.chars().find(|c| !belongs(*c)) {
@@ -39,19 +42,20 @@ impl UserName {
         if !is_nfc(&self.0) {
             return Some(LookalikeReason::NotNormalised);
         }
-        // Signs such as @ and + are of every script.
+        // Characters such as @ and + belong to every script.
         let letters: String = self.0.chars().filter(|c| !c.is_ascii() || c.is_ascii_alphanumeric()).collect();
         (!letters.check_restriction_level(RestrictionLevel::HighlyRestrictive)).then_some(LookalikeReason::MixedScripts)
     }
 
-    /// True if the name could be read as one of the others, whatever the case of their letters.
+    /// True if the name could be read as one of the others, regardless of case.
     pub fn looks_like_any<'n>(&self, others: impl IntoIterator<Item = &'n Self>) -> bool {
         let skeletons = self.skeletons();
         others.into_iter().any(|other| other.skeletons().iter().any(|skeleton| skeletons.contains(skeleton)))
     }
 
-    /// Returns what names that look the same have in common: the skeleton of the folded name, and that of the name as it is written. A capital
-    /// I looks like a small L, which folding hides.
+    /// Returns values that are equal for names that look the same: the skeleton of the case-folded
+    /// name, and that of the name as written. A capital I looks like a small L, which case folding
+    /// hides.
     fn skeletons(&self) -> [String; 2] {
         let skeleton = |text: &str| unicode_security::skeleton(text).collect::<String>();
         [skeleton(&self.case_folded()), skeleton(&fold_case(&skeleton(&self.0)))]

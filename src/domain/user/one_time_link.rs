@@ -1,4 +1,4 @@
-//! Links that are good once: for the first owner, for whoever is invited, and for a password that was lost.
+//! One-time links: for the first owner, for invited users, and for lost passwords.
 
 use std::fmt::{self, Write as _};
 
@@ -6,57 +6,57 @@ use super::super::ids::{LinkId, UserId};
 use super::super::project::KeyHash;
 use super::super::timestamp::Timestamp;
 
-/// The letters and digits of a code: none of I, L, O and U, which are read as others.
+/// Letters and digits of a code, without I, L, O and U, which can be misread.
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-/// Characters that stand together where a code is shown.
+/// Number of characters in a group of a displayed code.
 const GROUP_LENGTH: usize = 4;
 
-/// A link that may be used once.
+/// Link that can be used once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OneTimeLink {
-    /// Its number.
+    /// Number of the link.
     pub id: LinkId,
-    /// What its code is recognised by.
+    /// Hash of the code.
     pub hash: KeyHash,
-    /// What whoever has it may do.
+    /// Purpose of the link.
     pub purpose: LinkPurpose,
-    /// When it stops working.
+    /// Time at which the link expires.
     pub expires: Timestamp,
 }
 
 impl OneTimeLink {
-    /// Whether it is too late to use it.
+    /// True if the link has expired.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         now >= self.expires
     }
 }
 
-/// What a link is for. There is at most one link for each purpose: a new one takes the place of the one before.
+/// Purpose of a link. There is at most one link for each purpose: a new one replaces the old one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LinkPurpose {
-    /// To become the first owner, as long as there is no user.
+    /// Creates the first owner, while there is no user.
     Setup,
-    /// To choose the password of this user: its first, or another.
+    /// Sets the password of this user, the first or a new one.
     Password(UserId),
 }
 
-/// What stands in a link, or is typed: 16 characters with five random bits each. Small letters, hyphens and white space do not count, and
-/// I, L and O are read as 1, 1 and 0.
+/// Code in a link, which users may also type: 16 characters with five random bits each. Case,
+/// hyphens and white space are ignored, and I, L and O are read as 1, 1 and 0.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LinkCode([u8; Self::LENGTH]);
 
 impl LinkCode {
-    /// Its characters, hyphens not counted.
+    /// Number of characters, without hyphens.
     pub const LENGTH: usize = 16;
-    /// One for tests.
+    /// Code for tests.
     pub const EXAMPLE: Self = Self([b'0'; Self::LENGTH]);
 
-    /// The code that is made of these random bytes.
+    /// Creates a code from random bytes.
     pub fn from_random(bytes: [u8; Self::LENGTH]) -> Self {
         Self(bytes.map(|byte| *ALPHABET.get(usize::from(byte % 32)).unwrap_or(&b'0')))
     }
 
-    /// `None` unless the text is a code.
+    /// Parses a code; `None` if the text is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let mut code = [0; Self::LENGTH];
         let mut places = code.iter_mut();
@@ -71,13 +71,13 @@ impl LinkCode {
         places.next().is_none().then_some(Self(code))
     }
 
-    /// What is kept of it.
+    /// Hash of the code, for storage.
     pub fn hash(&self) -> KeyHash {
         KeyHash::of_key(&self.0)
     }
 }
 
-/// In groups of four, as in `K7QF-2M9X-TBVA-8RHC`.
+/// Writes groups of four, as in `K7QF-2M9X-TBVA-8RHC`.
 impl fmt::Display for LinkCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, byte) in self.0.iter().enumerate() {

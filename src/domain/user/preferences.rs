@@ -1,17 +1,17 @@
-//! How pages look to a user.
+//! Display preferences of a user.
 
 use super::super::timezone::Timezone;
 
-/// See the module.
+/// Display preferences of a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserPreferences {
-    /// The zone of times; `None`: that of the machine.
+    /// Time zone of displayed times; `None`: that of the machine.
     pub zone: Option<Timezone>,
-    /// Light, dark or as the system says.
+    /// Colour theme.
     pub theme: Theme,
-    /// Single keys do something.
+    /// True if keyboard shortcuts are enabled.
     pub shortcuts: bool,
-    /// How lists of checks are shown.
+    /// Display of check lists.
     pub list: ListPreferences,
 }
 
@@ -24,7 +24,7 @@ impl Default for UserPreferences {
 /// Colours of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Theme {
-    /// As the system says.
+    /// Theme of the operating system.
     #[default]
     System,
     /// Dark on light.
@@ -37,7 +37,7 @@ impl Theme {
     /// Every theme.
     pub const ALL: [Self; 3] = [Self::System, Self::Light, Self::Dark];
 
-    /// The word of pages and rows.
+    /// Word of pages and rows.
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -46,26 +46,26 @@ impl Theme {
         }
     }
 
-    /// The theme of that name.
+    /// Returns the theme with this name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|theme| theme.name() == text)
     }
 }
 
-/// How lists of checks are shown where an address does not say it.
+/// Default display of check lists, if the URL does not say otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ListPreferences {
-    /// What they are sorted by.
+    /// Sort order.
     pub order: SortOrder,
-    /// Rows of a page: one of [`ListTaste::PAGE_SIZES`].
+    /// Rows of a page: one of [`ListPreferences::PAGE_SIZES`].
     pub page_size: usize,
 }
 
 impl ListPreferences {
-    /// How many rows a page may have; the second is usual.
+    /// Allowed numbers of rows on a page; the second is the default.
     pub const PAGE_SIZES: [usize; 3] = [100, 250, 1000];
 
-    /// A number of rows, as it stands in addresses.
+    /// Parses a number of rows from a URL.
     pub fn parse_page_size(text: &str) -> Option<usize> {
         Self::PAGE_SIZES.into_iter().find(|size| size.to_string() == text)
     }
@@ -77,50 +77,50 @@ impl Default for ListPreferences {
     }
 }
 
-/// What a list is sorted by, and which way round.
+/// Sort key and direction of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SortOrder {
-    /// What it is sorted by.
+    /// Sort key.
     pub by: By,
-    /// In the opposite order.
+    /// True for the opposite order.
     pub is_reversed: bool,
 }
 
 impl SortOrder {
-    /// Reads what [`name`](Self::name) writes.
+    /// Parses the output of [`name`](Self::name).
     pub fn parse(text: &str) -> Option<Self> {
         let reversed = text.strip_prefix('-');
         let by = By::ALL.into_iter().find(|by| by.name() == reversed.unwrap_or(text))?;
         Some(Self { by, is_reversed: reversed.is_some() })
     }
 
-    /// The word of addresses and rows: `name`, or `-name` for the opposite order.
+    /// Word of URLs and rows: `name`, or `-name` for the opposite order.
     pub fn name(self) -> String {
         format!("{}{}", if self.is_reversed { "-" } else { "" }, self.by.name())
     }
 }
 
-/// What a list is sorted by.
+/// Sort key of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum By {
-    /// The most urgent first.
+    /// Most urgent first.
     #[default]
     Status,
-    /// In natural order.
+    /// Natural order of names.
     Name,
-    /// The last one to report first.
+    /// Latest report first.
     Last,
-    /// The next one to report first.
+    /// Next expected report first.
     Next,
-    /// The oldest first.
+    /// Oldest first.
     Created,
 }
 
 impl By {
-    /// Every order.
+    /// Every sort key.
     pub const ALL: [Self; 5] = [Self::Status, Self::Name, Self::Last, Self::Next, Self::Created];
 
-    /// The word of addresses.
+    /// Word of URLs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Status => "status",

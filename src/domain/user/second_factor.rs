@@ -1,5 +1,5 @@
-//! What somebody shows beside a password: a code that an app makes anew every half minute (RFC 6238), or one of those that were kept for
-//! when the app is lost.
+//! Second factors: a code that an app generates every half minute (RFC 6238), or a recovery code
+//! for a lost app.
 
 use std::fmt;
 
@@ -9,44 +9,45 @@ use super::super::project::KeyHash;
 use super::super::timestamp::Timestamp;
 use super::one_time_link::LinkCode;
 
-/// What the app and the server both know: codes are made of it and of the time.
+/// Secret that the app and the server share. Codes are computed from it and the time.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TotpSecret([u8; Self::LENGTH]);
 
 impl TotpSecret {
-    /// Bytes of a secret, as RFC 4226 advises (section 4, R6).
+    /// Length of a secret in bytes, as RFC 4226 recommends (section 4, R6).
     pub const LENGTH: usize = 20;
 
-    /// The secret of these random bytes.
+    /// Creates a secret from random bytes.
     pub fn new(bytes: [u8; Self::LENGTH]) -> Self {
         Self(bytes)
     }
 
-    /// Reads what [`to_base32`](Self::text) writes; spaces do not count.
+    /// Parses the output of [`to_base32`](Self::to_base32); spaces are ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let secret = Secret::try_from_base32(text).ok()?;
         secret.as_ref().try_into().ok().map(Self)
     }
 
-    /// The secret in base32 (RFC 4648), as apps take it.
+    /// Secret in base32 (RFC 4648), for apps.
     pub fn to_base32(&self) -> String {
         Secret::from(self.0).to_base32()
     }
 
-    /// The bytes.
+    /// Bytes of the secret.
     pub fn as_bytes(&self) -> &[u8; Self::LENGTH] {
         &self.0
     }
 
-    /// The half minute in which the app showed this code: that of `now`, the one before, or the one after. `None`: it is none of theirs.
+    /// Half minute in which the app showed this code: that of `now`, the one before, or the one
+    /// after. `None` if the code belongs to none of them.
     pub fn matching_time_step(&self, code: &str, now: Timestamp) -> Option<u64> {
         let code: String = code.chars().filter(|c| !c.is_whitespace()).collect();
         let totp = Builder::new().with_secret(self.0).build().ok()?;
         totp.check(&code, u64::try_from(now.secs()).ok()?)
     }
 
-    /// The code that the app shows.
+    /// Code that the app shows at `now`.
     pub fn code_at(&self, now: Timestamp) -> Option<String> {
         let totp = Builder::new().with_secret(self.0).build().ok()?;
         Some(totp.generate(u64::try_from(now.secs()).ok()?).to_string())
@@ -59,43 +60,46 @@ impl fmt::Debug for TotpSecret {
     }
 }
 
-/// The second factor of a user.
+/// Second factor of a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SecondFactor {
-    /// What codes are made of.
+    /// Secret that codes are computed from.
     pub secret: TotpSecret,
-    /// The half minute of the last code that was used, counted since 1970. Codes of it, and older ones, are good no more.
+    /// Half minute of the last used code, counted since 1970. Codes of that half minute or earlier
+    /// are no longer accepted.
     pub last_used_step: u64,
-    /// What the codes for a lost app are recognised by, each good once.
+    /// Hashes of the recovery codes that are not used yet.
     pub recovery_hashes: Box<[KeyHash]>,
 }
 
-/// What shows that somebody has the second factor.
+/// Proof that a user has the second factor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SecondFactorProof {
-    /// A code that was made of this secret in this half minute.
+    /// Code that was computed from this secret in this half minute.
     Code {
-        /// What the code was checked against.
+        /// Secret that the code was checked against.
         secret: TotpSecret,
-        /// See [`TotpSecret::matching_time_step`].
+        /// Half minute of the code: see [`TotpSecret::matching_time_step`].
         step: u64,
     },
-    /// One of the codes for a lost app.
+    /// Recovery code for a lost app.
     Recovery(KeyHash),
 }
 
 impl SecondFactor {
-    /// Codes for a lost app that are made at once.
+    /// Number of recovery codes that are generated at once.
     pub const RECOVERY_CODE_COUNT: usize = 10;
 
-    /// What a typed code shows; `None`: it is neither one of the app's nor one of those for a lost app, or was used before.
+    /// Verifies a typed code; `None` if it is neither a code of the app nor a recovery code, or was
+    /// used before.
     pub fn verify_code(&self, code: &str, now: Timestamp) -> Option<SecondFactorProof> {
         let by_app = self.secret.matching_time_step(code, now).map(|step| SecondFactorProof::Code { secret: self.secret.clone(), step });
         let proof = by_app.or_else(|| LinkCode::parse(code).map(|code| SecondFactorProof::Recovery(code.hash())))?;
         self.consume_proof(&proof).map(|_| proof)
     }
 
-    /// The second factor once this proof of it was used; `None`: it was used before, or is that of another secret.
+    /// Returns the second factor after this proof was used; `None` if it was used before, or
+    /// belongs to another secret.
     pub fn consume_proof(&self, proof: &SecondFactorProof) -> Option<Self> {
         match proof {
             SecondFactorProof::Code { secret, step } => {
@@ -113,7 +117,7 @@ impl SecondFactor {
 mod tests {
     use super::*;
 
-    /// RFC 6238, appendix B, its last six digits.
+    /// Test vectors of RFC 6238, appendix B: their last six digits.
     #[test]
     fn codes_are_those_of_the_standard() {
         let secret = TotpSecret::new(*b"12345678901234567890");
@@ -145,10 +149,10 @@ mod tests {
         let proof = factor.verify_code(&format!(" {first} {second}"), at(0)).unwrap();
         let used = factor.consume_proof(&proof).unwrap();
         assert_eq!((used.consume_proof(&proof), used.verify_code(&code, at(0))), (None, None));
-        // What an app showed before the code that was used is not good either.
+        // A code that the app showed before the used one is not accepted either.
         assert_eq!(used.verify_code(&secret.code_at(at(-30)).unwrap(), at(0)), None);
         assert!(used.verify_code(&secret.code_at(at(30)).unwrap(), at(30)).is_some());
-        // Checked a moment ago, against what is another secret by now.
+        // Verified before the secret was replaced.
         let other = SecondFactor { secret: TotpSecret::new([8; 20]), ..factor.clone() };
         assert_eq!(other.consume_proof(&proof), None);
 

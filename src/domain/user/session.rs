@@ -1,4 +1,4 @@
-//! Sessions: who has signed in from where, until they have been away for too long.
+//! Sessions of users, which end after a time without use.
 
 use std::net::IpAddr;
 
@@ -6,63 +6,66 @@ use super::super::ids::{SessionId, UserId};
 use super::super::project::KeyHash;
 use super::super::timestamp::Timestamp;
 
-/// Seconds after which a session ends, however often it is used: see [limits](crate::docs::limits).
+/// Maximum lifetime of a session in seconds, however often it is used: see
+/// [limits](crate::docs::limits).
 const MAX_LIFETIME_SECS: i64 = 180 * 86_400;
-/// Seconds after which another use of a session is written down.
+/// Seconds after which another use of a session is recorded.
 const USE_RECORDING_SECS: i64 = 3600;
-/// Seconds for which a password that was typed counts for what asks for it again.
+/// Seconds for which a typed password counts for actions that ask for it again.
 const CONFIRMATION_SECS: i64 = 15 * 60;
 
-/// Somebody is signed in.
+/// Session of a user who is signed in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
-    /// Its number.
+    /// Number of the session.
     pub id: SessionId,
-    /// What its cookie is recognised by.
+    /// Hash of the token in its cookie.
     pub hash: KeyHash,
-    /// Whose it is.
+    /// User of the session.
     pub user: UserId,
-    /// When it began.
+    /// Start of the session.
     pub created: Timestamp,
-    /// When it was last used, as far as that is written down.
+    /// Time of the last recorded use.
     pub last_used: Timestamp,
-    /// When the password was last typed; `None`: it was never asked for, since a proxy said who it is.
+    /// Time at which the password was last typed; `None` if it was never asked for, since a proxy
+    /// identified the user.
     pub password_confirmed: Option<Timestamp>,
-    /// When it ends unless it is used before.
+    /// Time at which the session ends unless it is used before.
     pub expires: Timestamp,
-    /// What the browser calls itself; of a long text the beginning.
+    /// User agent of the browser, shortened.
     pub user_agent: Box<str>,
-    /// The address that it was last used from.
+    /// Client address of the last recorded use.
     pub address: IpAddr,
 }
 
 impl Session {
-    /// Characters of the token in its cookie.
+    /// Number of characters of the token in its cookie.
     pub const TOKEN_LENGTH: usize = 32;
-    /// Characters of `user_agent`: see [limits](crate::docs::limits).
+    /// Maximum number of characters of `user_agent`: see [limits](crate::docs::limits).
     pub const MAX_USER_AGENT_CHARS: usize = 200;
 
-    /// When a session that began at `created` ends if it is used at `now` and then not for so many seconds.
+    /// Time at which a session that began at `created` ends if it is used at `now` and then not for
+    /// `idle_secs` seconds.
     pub fn expiry(created: Timestamp, now: Timestamp, idle_secs: i64) -> Timestamp {
         now.plus_secs(idle_secs).min(created.plus_secs(MAX_LIFETIME_SECS))
     }
 
-    /// Whether it is over.
+    /// True if the session has ended.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         now >= self.expires
     }
 
-    /// Whether a use at `now` is to be written down: an hour has passed, or the clock was set back.
+    /// True if a use at `now` must be recorded: an hour has passed, or the clock was set back.
     pub fn needs_use_recorded(&self, now: Timestamp) -> bool {
         now >= self.last_used.plus_secs(USE_RECORDING_SECS) || self.last_used.is_ahead_of(now)
     }
 
-    /// Whether the password was typed a short while ago.
+    /// True if the password was typed a short while ago.
     pub fn is_confirmed(&self, now: Timestamp) -> bool {
         self.password_confirmed.is_some_and(|at| !at.is_ahead_of(now) && now < at.plus_secs(CONFIRMATION_SECS))
     }
 
-    /// As much of a browser's own name as is kept, without what cannot stand on a line.
+    /// Shortens a user agent to the stored length, without control characters.
     pub fn truncate_user_agent(text: &str) -> Box<str> {
         text.chars().filter(|c| !c.is_control()).take(Self::MAX_USER_AGENT_CHARS).collect::<String>().into()
     }

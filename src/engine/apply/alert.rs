@@ -1,4 +1,4 @@
-//! What is to be told of flips, to whom; and what those who send have to say about it.
+//! Decides which flips are alerted to which channels, and records the delivery results.
 
 use std::sync::Arc;
 
@@ -15,13 +15,15 @@ use crate::domain::recent_outcomes::RunOutcome;
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 
-/// Rows that wait for one channel about one check: see [limits](crate::docs::limits).
+/// Maximum number of rows that wait for one channel about one check: see
+/// [limits](crate::docs::limits).
 const MAX_ROWS_PER_PAIR: usize = 8;
 
-/// So many seconds after a time without pings it is told which checks have not reported again, unless they are expected soon.
+/// Seconds after an outage of the server at which alerts for checks that still have not reported
+/// are decided again, unless their ping is expected soon.
 const OUTAGE_RECHECK_SECS: i64 = 2 * 60;
 
-/// What has become of a row before it was sent, in words.
+/// Reasons for which a row was not sent.
 pub(super) const CHANNEL_DISABLED: &str = "the channel is disabled";
 const PROJECT_ON_TRIAL: &str = "its project is on trial";
 const OUTBOX_FULL: &str = "too much waits to be sent";
@@ -30,8 +32,8 @@ const TOO_MANY_CHANGES: &str = "too many changes of this check wait for this cha
 pub(super) const CHECK_GONE: &str = "the check was deleted";
 
 impl WorkingState {
-    /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip.
-    /// `previous`: the flip before it.
+    /// Decides what a flip means for the channels of the check, and queues rows in the outbox, in
+    /// the same transaction as the flip. `previous` is the flip before it.
     pub(super) fn handle_flip(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, now: Timestamp) {
         self.queue_or_hold_alerts(check, flip, previous, now);
         if !check.state.notification.is_notified() {
@@ -64,36 +66,37 @@ impl WorkingState {
         self.audience_notes.remove_check(check.project, check.id);
     }
 
-    /// Decides again whether the downtime is told, if that is due by now. `windows_may_differ`: since the last decision the settings of
-    /// the check or the windows of its project may have changed; otherwise an open window is known to be open still.
+    /// Decides again whether a held alert for a downtime is sent, if that is due at `now`.
+    /// `windows_may_differ`: the settings of the check or the windows of its project may have
+    /// changed since the last decision. Otherwise an open window is known to be still open.
     pub(super) fn reconsider_held_alert(&mut self, check: &mut Check, windows_may_differ: bool, now: Timestamp) {
         let NotificationState::Pending { at, reason: held } = check.state.notification else { return };
         if check.state.status != Status::Down {
-            // It was put aside.
+            // The check is no longer down.
             check.state.notification = NotificationState::NotNeeded;
             return;
         }
         let away = if at <= now { self.outage_covering(check, at, now) } else { None };
         if at <= now && held == HoldReason::BelowThreshold && away.is_none() && check.state.has_missed_ping(&check.settings, now) {
-            // It cannot have been lost.
+            // This ping cannot have been lost during an outage of the server.
             check.state.count_missed_ping();
         }
         let now_or_never = match held {
-            // It has reported a failure since: that is news of its own.
+            // The check has reported a failure since, which is an event of its own.
             _ if !matches!(held, HoldReason::BelowThreshold | HoldReason::MaintenanceWindow | HoldReason::Trial)
                 && check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail) =>
             {
                 true
             }
             HoldReason::ServerOutage => false,
-            // It was removed, or the check has other tags.
+            // The window was deleted, or the check has other tags.
             HoldReason::MaintenanceWindow => windows_may_differ && self.hold_for_window(check, now).is_none(),
             HoldReason::Trial => !self.is_project_on_trial(check),
             HoldReason::ParentPending => check.settings.parents.ids().is_empty(),
             HoldReason::ParentDown(parent) => !check.settings.parents.ids().contains(&parent),
             HoldReason::BelowThreshold => check.state.failures >= u16::from(check.settings.failure_threshold.get()),
         };
-        // No pings could be taken again, when it had the chance to report.
+        // Another outage of the server covered the time in which the check could have reported.
         let again =
             away.filter(|_| held == HoldReason::ServerOutage && !now_or_never).and_then(|away| recheck_after_outage(check, away, now));
         if let Some(at) = again.filter(|again| *again > at) {
@@ -104,7 +107,8 @@ impl WorkingState {
         }
     }
 
-    /// What holds back that a check is down, which was held back before for the given reason; `None`: nothing does.
+    /// Reason to hold the alert for a downtime. `before` is the reason for which it was held so
+    /// far. `None` if the alert is not held.
     fn find_hold(&mut self, check: &Check, before: Option<HoldReason>, now: Timestamp) -> Option<NotificationState> {
         if self.is_project_on_trial(check) {
             return Some(NotificationState::Pending { at: now.plus_secs(HoldReason::RECHECK_SECS), reason: HoldReason::Trial });
@@ -118,12 +122,12 @@ impl WorkingState {
         self.hold_for_parents(check, before, now)
     }
 
-    /// Whether the project of a check is on trial.
+    /// True if the project of a check is on trial.
     fn is_project_on_trial(&self, check: &Check) -> bool {
         self.state.project(check.project).is_some_and(|project_state| project_state.project.is_on_trial())
     }
 
-    /// Tells a downtime that began at that moment, unless it is held back.
+    /// Alerts a downtime that began at `at`, unless it is held.
     fn alert_unless_held(&mut self, held: Option<NotificationState>, check: &mut Check, at: Timestamp, now: Timestamp) {
         let is_full = self.state.outbox.is_full_for(check.project);
         check.state.notification = held.unwrap_or(if is_full { NotificationState::Undelivered } else { NotificationState::Notified });
@@ -136,7 +140,8 @@ impl WorkingState {
         }
     }
 
-    /// When the next ping will be missing of a check that has not failed often enough yet. One of which none is expected has.
+    /// While a check is below its failure threshold, the time at which its next ping would be
+    /// overdue. `None` if the threshold is reached or no ping is expected.
     fn hold_for_failures(check: &Check, now: Timestamp) -> Option<NotificationState> {
         if check.state.failures >= u16::from(check.settings.failure_threshold.get()) {
             return None;
@@ -147,7 +152,8 @@ impl WorkingState {
             .map(|at| NotificationState::Pending { at, reason: HoldReason::BelowThreshold })
     }
 
-    /// The latest time in which pings could not be taken and the one that a check went down for at that moment may have been lost.
+    /// Latest outage of the server during which the ping that is missing at `deadline` may have
+    /// been lost.
     fn outage_covering(&self, check: &Check, deadline: Timestamp, now: Timestamp) -> Option<Outage> {
         let expected = deadline.plus_secs(-check.settings.grace.get());
         let of_project = self.state.project(check.project).and_then(|project_state| project_state.project.import.as_ref()?.outage);
@@ -155,18 +161,19 @@ impl WorkingState {
         all.filter_map(|away| away.clip_to(now)).find(|away| away.overlaps(expected, deadline))
     }
 
-    /// Logs that an alert about a downtime reaches no channel, and why.
+    /// Logs that an alert for a downtime reaches no channel, and the reason.
     fn log_unnotified(&mut self, check: &Check, at: Timestamp, now: Timestamp) {
         let Some(unnotified) = self.state.unnotified_reason(check) else { return };
         self.effects.unnotified_checks.push((check.id, unnotified));
-        // There is a delivery for each channel that is disabled.
+        // Each disabled channel has a delivery of its own.
         if unnotified != UnnotifiedReason::Disabled {
             let row = self.new_outbox_row(ChannelId(0), check, AlertEvent::Down, at, now);
             self.log_delivery(&row, DeliveryResult::Skipped, &format!("nobody is notified: {}", unnotified.description()), now);
         }
     }
 
-    /// Has all channels of a check told of an event at that moment, as its newest flip. True if one of them is not disabled.
+    /// Queues alerts about an event at `at` for all channels of a check, as its newest flip. True
+    /// if at least one of them is not disabled.
     pub(super) fn queue_alerts(&mut self, check: &Check, event: AlertEvent, at: Timestamp, now: Timestamp) -> bool {
         let is_silent = check.state.outcomes.newest_first().next() == Some(RunOutcome::Missed);
         let away = event == AlertEvent::Down && is_silent && self.outage_covering(check, at, now).is_some();
@@ -182,7 +189,8 @@ impl WorkingState {
         is_reached
     }
 
-    /// A row about no check: its text lists what is down when it is sent.
+    /// Queues a reminder. Its row belongs to no check: the text lists the checks that are down when
+    /// it is sent.
     pub(super) fn queue_reminder(&mut self, id: ChannelId, now: Timestamp) -> ApplyResult {
         let channel = self
             .state
@@ -197,7 +205,7 @@ impl WorkingState {
         Ok(CommandOutcome::Completed)
     }
 
-    /// No pings could be taken for a while.
+    /// Records an outage of the server, during which no pings could be received.
     pub(super) fn record_outage(&mut self, away: Outage) -> CommandOutcome {
         let mut all = self.state.outages.to_vec();
         let joined = all.pop_if(|last| last.merge(away).is_some()).and_then(|last| last.merge(away));
@@ -207,7 +215,7 @@ impl WorkingState {
         CommandOutcome::Completed
     }
 
-    /// What was noted while the clock stood ahead is over by now.
+    /// Removes the future part of outages, which was recorded while the clock was ahead.
     pub(super) fn drop_future_outages(&mut self, now: Timestamp) -> CommandOutcome {
         let past = self.state.outages.iter().filter_map(|away| away.clip_to(now)).collect();
         self.record_change(Change::Outages(past));
@@ -220,7 +228,7 @@ impl WorkingState {
         number
     }
 
-    /// A row about the newest flip of a check.
+    /// Creates a row about the newest flip of a check.
     pub(super) fn new_outbox_row(
         &mut self,
         channel: ChannelId,
@@ -250,7 +258,8 @@ impl WorkingState {
         }
         let waiting: Vec<_> = self.state.outbox.rows_of_pair(channel.id, row.check).cloned().collect();
         if waiting.len() >= MAX_ROWS_PER_PAIR {
-            // Down and up, or up and down: what is left still takes turns. What may have been announced keeps its end.
+            // Drops a pair of down and up, or of up and down: the remaining rows still alternate.
+            // An alert that may have been delivered keeps its recovery.
             let is_needless = |pair: &&[Arc<OutboxRow>]| match pair {
                 [first, second] => {
                     [first, second].iter().all(|row| row.attempt_started.is_none())
@@ -266,8 +275,9 @@ impl WorkingState {
         self.record_change(Change::Queued(Arc::new(row)));
     }
 
-    /// True if a row is the end of a downtime of which the channel may know: that is queued although the outbox is full. There is at most
-    /// one for each channel and check. Logs what becomes of every other row.
+    /// True if a row is the end of a downtime that the channel may know: it is queued although the
+    /// outbox is full. At most one such row exists for each channel and check. Logs the result of
+    /// every other row.
     fn has_room_for_end(&mut self, channel: &Channel, row: &OutboxRow, now: Timestamp) -> bool {
         if !matches!(row.event, AlertEvent::Up | AlertEvent::Closed) || !channel.settings.handles_event(AlertEvent::Down) {
             self.note_unsent(row, DeliveryResult::Failed);
@@ -275,13 +285,14 @@ impl WorkingState {
             return false;
         }
         match self.state.outbox.rows_of_pair(channel.id, row.check).last().cloned() {
-            // The channel was not notified of the downtime, and now it is over. This makes room.
+            // The channel was not notified of the downtime, which has ended. Removing both rows
+            // frees space.
             Some(down) if down.event == AlertEvent::Down && down.attempts == 0 && !down.may_have_arrived() => {
                 self.finish_row(&down, DeliveryResult::Superseded, ENDED_UNSENT, now);
                 self.log_delivery(row, DeliveryResult::Superseded, ENDED_UNSENT, now);
                 return false;
             }
-            // One end is enough.
+            // One row for the end is enough.
             Some(end) if end.event != AlertEvent::Down && end.attempt_started.is_none() => {
                 self.finish_row(&end, DeliveryResult::Superseded, TOO_MANY_CHANGES, now);
             }
@@ -290,8 +301,8 @@ impl WorkingState {
         true
     }
 
-    /// Removes what waits about a check that is deleted, apart from what is being sent, and closes its incidents. An end that waits is still
-    /// sent to channels that keep incidents.
+    /// Removes the rows of a deleted check, except for those being sent, and closes its incidents.
+    /// A queued recovery is still sent to channels that keep incidents.
     pub(super) fn close_alerts(&mut self, check: &Check, now: Timestamp) {
         self.compare_audience_of(check, now);
         let gone = Box::new(DeletedCheck { names: NameSet::from_settings(&check.settings), unique_key: UniqueKey::of_check(check.uuid) });
@@ -300,7 +311,7 @@ impl WorkingState {
             let is_last = self.state.outbox.rows_of_pair(row.channel, row.check).last().is_some_and(|last| last.number == row.number);
             let is_end = is_last && matches!(row.event, AlertEvent::Up | AlertEvent::Closed);
             if is_end && self.state.channel(row.channel).is_some_and(|channel| channel.settings.handles_event(AlertEvent::Closed)) {
-                // Nobody is sending it, though an attempt may have begun before the last start.
+                // It is not being sent, though an attempt may have begun before the last start.
                 let (begun, doubtful) = (None, row.may_have_arrived());
                 let row = OutboxRow {
                     event: AlertEvent::Closed,
@@ -330,8 +341,9 @@ impl WorkingState {
         }
     }
 
-    /// Keeps the names under which a downtime was told, if the check is about to be stored with others: a receiver that knows incidents by
-    /// their labels is sent the end under the same.
+    /// Keeps the names under which a downtime was alerted, if the check is about to be stored with
+    /// other names. A receiver that identifies incidents by their labels gets the end under the
+    /// same names.
     pub(super) fn keep_alerted_names(&mut self, check: &mut Check) {
         let Some(old) = self.state.check(check.id).filter(|old| old.state.notification.is_notified()) else { return };
         let told = check.alerted_names.take().unwrap_or_else(|| Arc::new(NameSet::from_settings(&old.settings)));
@@ -366,8 +378,9 @@ impl WorkingState {
     }
 }
 
-/// When a check whose ping may have been lost is looked at again: when it has had the chance to report once more, if that is soon.
-/// `None`: the time without pings is long enough ago that what came since counts.
+/// Time to decide again about a check whose ping may have been lost: its next chance to report, if
+/// that is soon. `None` if the outage of the server is so long past that the pings since then
+/// count.
 fn recheck_after_outage(check: &Check, away: Outage, now: Timestamp) -> Option<Timestamp> {
     let end = away.to.plus_secs(Outage::CATCH_UP_SECS);
     if now >= end {

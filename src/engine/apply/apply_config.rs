@@ -1,4 +1,4 @@
-//! What files declare becomes so: the plan is made on the state of this moment, and all of its steps are taken or none.
+//! Applies declared configuration: plans against the current state, then takes all steps or none.
 
 use super::super::command::apply_config::{AppliedConfig, ApplyConfigRequest};
 use super::super::command::user::UserChanges;
@@ -14,11 +14,11 @@ impl WorkingState {
         let ApplyConfigRequest { config: wanted, options: manner, uuids: names } = asked;
         let plan = plan_config(&self.state, wanted, *manner, now, self.numbers.id, names).map_err(CommandError::ConfigConflicts)?;
         if plan.uuid_count > names.len() {
-            // Something went since the names were drawn.
+            // An object was deleted after the UUIDs were generated.
             return Err(CommandError::Outdated);
         }
         self.numbers.id = plan.next_id;
-        // What is due by now concerns the channels of before.
+        // Alerts that are due now go to the previous channels.
         for step in &plan.steps {
             if let PlanStep::UpdateCheck(id, _) | PlanStep::PauseCheck(id) | PlanStep::Delete(ExistingObject::Check(id)) = step {
                 self.expire_if_due(*id, now);
@@ -28,7 +28,7 @@ impl WorkingState {
         Ok(CommandOutcome::ConfigApplied(AppliedConfig { changes: plan.changes }))
     }
 
-    /// Takes a step. The plan has seen to it that none is refused.
+    /// Executes a step. The plan guarantees that none is refused.
     fn execute_step(&mut self, step: PlanStep, now: Timestamp) {
         match step {
             PlanStep::PutProject(project) => drop(self.put_project(project)),

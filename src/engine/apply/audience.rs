@@ -1,13 +1,15 @@
 //! Channels that join or leave the audience of a check while it is down.
 //!
-//! - A channel that people or programs read is notified of the end of a downtime only if it was notified of the downtime.
-//! - A channel that keeps incidents is always notified of the end: a needless one does no harm, and a missing one leaves an incident open.
-//!   When the channel leaves the audience, its incident is closed; when it joins again, it is notified of the downtime again.
-//! - A channel whose alerts are sent again and again needs no alert of its own when it joins.
+//! - A channel that people or programs read is notified of the end of a downtime only if it was
+//!   notified of the downtime.
+//! - A channel that keeps incidents is always notified of the end: an unneeded one does no harm,
+//!   but a missing one leaves an incident open. When the channel leaves the audience, its incident
+//!   is closed. When it joins again, it is notified of the downtime again.
+//! - A channel whose alerts are resent regularly needs no alert of its own when it joins.
 //!
-//! Commands record which channels join and leave. At the end of a command these audiences are compared with those before it, as far as
-//! the rows for alerts allow; later commands compare the rest. A start finds the incidents that are still to be closed in the log of
-//! deliveries.
+//! Commands record the channels that join and leave. At the end of a command these audiences are
+//! compared with the earlier ones, as far as the rows for alerts allow; later commands compare the
+//! rest. A start finds incidents that are still to be closed in the delivery log.
 
 mod notes;
 
@@ -25,21 +27,24 @@ use crate::domain::ids::ChannelId;
 use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
 
-/// Pairs of channels and checks that are compared when a channel changes. What is beyond stays as it is: an incident is then closed by
-/// hand, and a channel may be notified of the end of a downtime alone.
+/// Maximum number of pairs of channel and check that are compared when a channel changes. Further
+/// pairs stay as they are: an incident must then be closed by hand, and a channel may be notified
+/// of the end of a downtime without its beginning.
 const MAX_COMPARED_PAIRS: usize = 100_000;
 
 /// Reason of the skipped delivery of a channel that joined late.
 const JOINED_LATE: &str = "it was down already when the channel was assigned";
 
 impl WorkingState {
-    /// True if a channel was not notified of the downtime that a check is in, so that it is not notified of its end.
+    /// True if a channel was not notified of the current downtime of a check. Then it is not
+    /// notified of its end.
     pub(super) fn is_unnotified(&self, check: &Check, channel: &Channel) -> bool {
-        // An alert that is sent again and again needs no delivery to be known.
+        // An alert that is resent regularly needs no delivery.
         !channel::needs_resend(&channel.settings) && self.audience_notes.is_unnotified(check, channel.id)
     }
 
-    /// Records that a channel was not notified of the newest downtime of a check: the row ended with that outcome before it was ever sent.
+    /// Records that a channel was not notified of the newest downtime of a check: the row ended
+    /// with `outcome` before it was ever sent.
     pub(super) fn note_unsent(&mut self, row: &OutboxRow, outcome: DeliveryResult) {
         if row.event != AlertEvent::Down || row.attempts > 0 {
             return;
@@ -56,7 +61,8 @@ impl WorkingState {
         }
     }
 
-    /// Records that a channel was notified of all checks of its audience that are down, by a reminder that names them.
+    /// Records that a channel was notified of all checks of its audience that are down, by a
+    /// reminder that names them.
     pub(super) fn note_reminded(&mut self, id: ChannelId) {
         let Some(channel) = self.state.channel(id) else { return };
         let unnotified = self.audience_notes.unnotified_of(channel.project, id);
@@ -69,7 +75,7 @@ impl WorkingState {
         }
     }
 
-    /// A channel joins the audience of a check, whose downtime was announced before.
+    /// Handles a channel that joins the audience of a check after its downtime was alerted.
     fn join_audience(&mut self, channel: &Channel, check: &Check, now: Timestamp) {
         match self.audience_notes.get(check, channel.id) {
             Some(AudienceNote::Left) => self.audience_notes.set_notified(check, channel.id),
@@ -90,7 +96,7 @@ impl WorkingState {
         }
     }
 
-    /// A channel leaves the audience of a check, whose downtime was announced before.
+    /// Handles a channel that leaves the audience of a check after its downtime was alerted.
     fn leave_audience(&mut self, channel: &Channel, check: &Check, now: Timestamp) {
         if self.is_unnotified(check, channel) {
             return;
@@ -104,7 +110,8 @@ impl WorkingState {
         }
     }
 
-    /// Records which channels join and leave the audience of a check that is down, since it is about to get other settings.
+    /// Records the channels that join and leave the audience of a check that is down, before the
+    /// check gets other settings.
     pub(super) fn note_audience_of(&mut self, check: &Check) {
         let Some(old) = self.state.check(check.id).filter(|old| old.state.notification.is_notified()) else { return };
         let (old_ids, ids) = (&old.settings.channels, &check.settings.channels);
@@ -123,14 +130,15 @@ impl WorkingState {
         }
     }
 
-    /// Changes, creates or deletes a channel. Records which audiences of checks that are down it and the members of its group join and leave.
+    /// Changes, creates or deletes a channel. Records which audiences of checks that are down the
+    /// channel and the members of its group join and leave.
     pub(super) fn change_channel(&mut self, channel: &Channel, change: impl FnOnce(&mut Self)) {
         let Some(project_state) = self.state.project(channel.project).filter(|project_state| !project_state.alerted_down().is_empty())
         else {
             return change(self);
         };
         let announced: Vec<_> = project_state.alerted_down().iter().copied().collect();
-        // Of these channels alone the audiences can differ afterwards.
+        // Only the audiences of these channels can differ afterwards.
         let groups = project_state.channels.get(&channel.id).into_iter().map(Arc::as_ref).chain([channel]);
         let ids: BTreeSet<_> = groups.flat_map(|group| with_members(&self.state, group)).collect();
         let hearing = |state: &State, id| state.channel(id).map(|channel| state.audience_membership(channel));
@@ -150,7 +158,7 @@ impl WorkingState {
         }
     }
 
-    /// Compares the audiences that have changed, as far as the rows for alerts of this command allow.
+    /// Compares the changed audiences, as far as the rows for alerts of this command allow.
     pub(super) fn compare_audiences(&mut self, now: Timestamp) {
         let mut known = HashMap::new();
         while self.has_alert_rows_left()
@@ -164,10 +172,11 @@ impl WorkingState {
         }
     }
 
-    /// Compares the audience of a check whose downtime is about to end. `check`: as it will be stored.
+    /// Compares the audience of a check whose downtime is about to end. `check` is the check as it
+    /// will be stored.
     pub(super) fn compare_audience_of(&mut self, check: &Check, now: Timestamp) {
         let moved = self.audience_notes.take_pending_of(check);
-        // The rows are about the flip by which it went down.
+        // The rows are about the flip at which it went down.
         let Some(old) = self.state.check(check.id).filter(|_| !moved.is_empty()) else { return };
         let check = Check { state: old.state, ..check.clone() };
         for (channel, was_in) in moved {
@@ -187,7 +196,8 @@ impl WorkingState {
     }
 }
 
-/// True if a channel is not notified of the end of a downtime whose alert ended with that outcome before it was ever sent.
+/// True if a channel is not notified of the end of a downtime, since its alert ended with `outcome`
+/// before it was ever sent.
 pub fn is_end_suppressed(channel: &Channel, outcome: DeliveryResult) -> bool {
     match outcome {
         // The incident may have been opened through another channel with the same key.
@@ -197,7 +207,7 @@ pub fn is_end_suppressed(channel: &Channel, outcome: DeliveryResult) -> bool {
     }
 }
 
-/// A channel and the members of the group that it is.
+/// A channel, and its members if it is a group.
 fn with_members<'a>(state: &'a State, channel: &'a Channel) -> impl Iterator<Item = ChannelId> + 'a {
     state.members_of(channel).map(|member| member.id).chain([channel.id])
 }

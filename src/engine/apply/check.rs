@@ -1,4 +1,4 @@
-//! Checks: made, changed, paused, resumed, deleted, and taken down by time.
+//! Creates, changes, pauses, resumes and deletes checks, and applies their deadlines.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::domain::parents::Parents;
 use crate::domain::text::FailureThreshold;
 use crate::domain::timestamp::Timestamp;
 
-/// Children of a check that are looked at before it changes. What is due of the others is noticed within a tick.
+/// Maximum number of children of a check that are evaluated before it changes. The next tick
+/// evaluates the others.
 const MAX_EXPIRED_CHILDREN: usize = 512;
 
 impl WorkingState {
@@ -26,7 +27,7 @@ impl WorkingState {
         let found = if unique.is_empty() { None } else { self.state.check_by_unique(project, &edit, &unique) };
         let new = CheckSettings::default();
         let stored = found.and_then(|id| self.state.check(id)).map_or(&new, |check| &check.settings);
-        // Without `unique` the door has seen to it.
+        // Without `unique` the caller has already checked the lengths.
         if let Some(field) = edit.first_overlong_field(stored).filter(|_| !unique.is_empty()) {
             return Err(CommandError::FieldTooLong(field));
         }
@@ -46,7 +47,7 @@ impl WorkingState {
         Ok(CommandOutcome::Check(Box::new(self.apply_settings(check, settings, now))))
     }
 
-    /// Gives a check other settings.
+    /// Changes the settings of a check.
     pub(super) fn apply_settings(&mut self, check: Check, settings: CheckSettings, now: Timestamp) -> Check {
         self.expire_if_due(check.id, now);
         let mut check = self.find_check(check.id).unwrap_or(check);
@@ -67,14 +68,14 @@ impl WorkingState {
         self.transition(id, now, |state, settings, flips| state.resume(settings, now, flips))
     }
 
-    /// Pause or resume: `turn` changes the state, or returns `false` when the check is not paused.
+    /// Pauses or resumes: `turn` changes the state, or returns `false` if the check is not paused.
     fn transition(
         &mut self,
         id: CheckId,
         now: Timestamp,
         turn: impl FnOnce(&mut CheckState, &CheckSettings, &mut Vec<Flip>) -> bool,
     ) -> ApplyResult {
-        // Also when refused: a deadline that has passed is a fact.
+        // Also if the command is refused: a passed deadline stays passed.
         self.expire_if_due(id, now);
         let mut check = self.find_check(id)?;
         let mut flips = Vec::new();
@@ -93,8 +94,9 @@ impl WorkingState {
         Ok(CommandOutcome::Check(Box::new(check)))
     }
 
-    /// Does what is due of these checks, in the order in which it fell due: a parent that went down first hides its children. Ends when the
-    /// rows that alerts take are enough for a batch: the rest of the checks is still due.
+    /// Applies due deadlines and alert decisions of these checks, in the order in which they fell
+    /// due: a parent that goes down first suppresses its children. Stops when the batch has enough
+    /// rows for alerts; the rest of the checks stays due.
     pub(super) fn expire_checks(&mut self, ids: &[CheckId], now: Timestamp) -> CommandOutcome {
         let mut due: Vec<_> = ids.iter().filter_map(|id| self.state.check(*id)).collect();
         due.sort_by_cached_key(|check| (check.state.next_evaluation(&check.settings), check.id));
@@ -117,10 +119,11 @@ impl WorkingState {
         }
     }
 
-    /// Does for a check what `ExpireChecks` does, if something of it is due: its deadline, or the decision whether a downtime is told. Every
-    /// command that concerns a check begins with this, so that the same channels are notified whichever command comes first. What is due
-    /// of its parents comes before, in the order in which it fell due, and what is due of its children after it: what they wait for
-    /// depends on this check.
+    /// Applies what is due for one check, as `ExpireChecks` does: its deadline, or the decision
+    /// about a held alert. Every command about a check begins with this, so that the set of
+    /// notified channels does not depend on which command comes first. Its parents are evaluated
+    /// before it, in the order in which they fell due, and its children after it, because they
+    /// depend on this check.
     pub(super) fn expire_if_due(&mut self, id: CheckId, now: Timestamp) {
         self.expire_with_parents(id, now);
         self.expire_children(id, now, now);
@@ -143,7 +146,8 @@ impl WorkingState {
         all.into_iter().for_each(|(_, id)| self.expire_one(id, now));
     }
 
-    /// Does the same for the checks that depend on one that is about to change, as far as it fell due by `until`.
+    /// Applies what fell due by `until` for the checks that depend on a check that is about to
+    /// change.
     pub(super) fn expire_children(&mut self, parent: CheckId, until: Timestamp, now: Timestamp) {
         let Some(project) = self.state.check(parent).and_then(|check| self.state.project(check.project)) else { return };
         if project.children_of(parent).next().is_none() {
@@ -158,7 +162,7 @@ impl WorkingState {
             }
         }
         for (_, id) in due {
-            // The others are still due.
+            // The others stay due.
             if self.has_alert_rows_left() {
                 self.expire_one(id, now);
             }
@@ -219,7 +223,8 @@ impl WorkingState {
         CommandOutcome::Completed
     }
 
-    /// Refuses when the project has as many checks already as `most` makes of its check limit.
+    /// Refuses if the number of checks in the project has reached its limit. `most` derives the
+    /// limit from the project's check limit.
     pub(super) fn ensure_check_limit(
         &self,
         project: ProjectId,
@@ -249,7 +254,7 @@ impl WorkingState {
         self.put_check(check, &[], now)
     }
 
-    /// A check to be changed or shown, without channels and parents that are gone.
+    /// Finds a check to change or show, without deleted channels and parents.
     pub(super) fn find_check(&self, id: CheckId) -> Result<Check, CommandError> {
         let mut check = self.state.check(id).cloned().ok_or(CommandError::NotFound)?;
         let channels: Box<[_]> = self.state.channels_of(&check).map(|channel| channel.id).collect();
@@ -276,11 +281,12 @@ impl WorkingState {
         edit.channels.take().map(|choice| self.resolve_channel_choice(project, &choice)).transpose()
     }
 
-    /// The channels of a project that a request asks for: each item is the UUID (lower case) or the name of exactly one.
+    /// Resolves the channels that a request lists: each item is the UUID (lower case) or the name
+    /// of exactly one channel of the project.
     pub(super) fn resolve_channel_choice(&self, project: ProjectId, choice: &ChannelSelection) -> Result<Box<[ChannelId]>, CommandError> {
         let channels = &self.state.project(project).ok_or(CommandError::NotFound)?.channels;
         let ChannelSelection::Listed(items) = choice else { return Ok(channels.keys().copied().collect()) };
-        // A request may list half a million items: each must cost one look-up.
+        // A request may list half a million items: each must cost only one lookup.
         let mut fitting = HashMap::<Box<str>, BTreeSet<ChannelId>>::new();
         for channel in channels.values() {
             for key in [Box::from(channel.name.as_str()), channel.uuid.to_string().into()] {

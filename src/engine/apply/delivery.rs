@@ -1,4 +1,4 @@
-//! What becomes of what waits: those who send report it, and people ask that it is sent again, or that a channel is told nothing more.
+//! Records delivery results, queues failed alerts again, and disables channels and recipients.
 
 use std::sync::Arc;
 
@@ -12,29 +12,32 @@ use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
 
-/// How often the server may end while something is sent before it is given up.
+/// Number of times the server may stop during an attempt before the row fails.
 const MAX_INTERRUPTIONS: u8 = 3;
-/// Rows of a channel that is gone which are removed in one batch.
+/// Maximum number of rows of deleted or disabled channels that are removed in one batch.
 const MAX_UNSENDABLE_ROWS: usize = 512;
 
-/// What has become of a row before it was sent, in words.
+/// Reasons for which a row was not sent.
 const CHANNEL_GONE: &str = "the channel was deleted";
 const INTERRUPTED: &str = "sending it ended the server three times";
 
 impl WorkingState {
-    /// Whether the check of a row was deleted while it was being sent. It is sent no more, unless it says just that.
+    /// True if the check of a row was deleted while the row was being sent. It is not sent again,
+    /// unless it announces the deletion.
     fn is_check_gone(&self, row: &OutboxRow) -> bool {
         row.deleted_check.is_none() && row.check != CheckId(0) && self.state.check(row.check).is_none()
     }
 
-    /// True if a row began as a part of a message whose last row never did, so that nothing was sent.
+    /// True if a row was begun as part of a message whose last row never began, so that nothing was
+    /// sent.
     fn is_unsent_part(&self, row: &OutboxRow) -> bool {
         let last = |part: BatchPart| self.state.outbox.get(part.last_row).is_some_and(|last| last.attempts == part.attempts);
         row.part.is_some_and(last)
     }
 
-    /// Attempts begin: whatever happens from here on, it is known that they may have arrived. Answers those that are still to be sent.
-    /// `last_row`: the row that begins last of their message, if that takes several commands.
+    /// Begins attempts: from here on, they may have arrived. Returns the rows that are still to be
+    /// sent. `last_row`: the row of their message that begins last, if the message takes several
+    /// commands.
     pub(super) fn begin_deliveries(
         &mut self,
         numbers: Vec<DeliveryNumber>,
@@ -44,11 +47,12 @@ impl WorkingState {
         let part = last.and_then(|last| Some(BatchPart { last_row: last, attempts: self.state.outbox.get(last)?.attempts }));
         let mut begun = Vec::with_capacity(numbers.len());
         for number in numbers {
-            // What is for a channel that is gone or disabled is removed in a moment.
+            // Rows of a deleted or disabled channel are about to be removed.
             let Some(row) = self.state.outbox.get(number).filter(|row| self.state.is_sendable(row.channel)) else { continue };
             let mut row = OutboxRow::clone(row);
             if row.attempt_started.is_some() && !self.is_unsent_part(&row) {
-                // An earlier attempt was never reported. If this process has not begun it, the server ended meanwhile.
+                // The result of an earlier attempt was never reported. If this process did not
+                // begin it, the server stopped in the meantime.
                 row.interruptions = row.interruptions.saturating_add(u8::from(!self.state.outbox.is_sending(number)));
                 row.may_be_duplicate = true;
                 row.recipients = row.recipients.iter().cloned().map(Recipient::after_interruption).collect();
@@ -71,11 +75,11 @@ impl WorkingState {
         CommandOutcome::DeliveriesBegun(begun)
     }
 
-    /// What has become of attempts.
+    /// Records the results of attempts.
     pub(super) fn record_delivery_reports(&mut self, reports: Vec<DeliveryReport>, now: Timestamp) -> CommandOutcome {
         for report in reports {
             let DeliveryReport { channel, sent_to, rows, merged_into: told_with, result: sent, status, recipients } = report;
-            // It shows nothing about settings that the channel was given meanwhile.
+            // The result says nothing about settings that the channel got in the meantime.
             let is_current = sent_to.is_none_or(|sent_to| self.state.channel(channel).is_some_and(|now| now.settings == sent_to.settings));
             let sent = if is_current { sent } else { sent.with_outdated_settings() };
             if is_current && let Some(recipients) = &recipients {
@@ -94,7 +98,7 @@ impl WorkingState {
                     self.record_change(Change::Queued(Arc::new(row)));
                 }
                 if reason.is_empty() || !is_current {
-                    // It says nothing about the channel.
+                    // The result says nothing about the channel.
                     continue;
                 }
                 self.update_health(channel, |health| {
@@ -128,8 +132,8 @@ impl WorkingState {
         CommandOutcome::Completed
     }
 
-    /// It was given up to tell a channel that a check is down. If no other one has taken it for all that is known, nothing hides behind
-    /// that check.
+    /// Handles a failed alert for a downtime. Unless another channel of the check works, the check
+    /// no longer suppresses alerts of its children.
     fn note_undelivered_alert(&mut self, row: &OutboxRow, now: Timestamp) {
         let Some(check) = self.state.check(row.check).filter(|check| check.state.notification == NotificationState::Notified) else {
             return;
@@ -148,8 +152,9 @@ impl WorkingState {
         self.release_children(project, id, now);
     }
 
-    /// Has sent again what was given up, if its check and its channel are still there. People and keepers of incidents are told what is
-    /// true now, so of a check that has changed since they are told nothing.
+    /// Queues a failed alert again, if its check and its channel still exist. People and channels
+    /// that keep incidents get the current status only, so an alert about an older flip is refused
+    /// for them.
     pub(super) fn retry_delivery(&mut self, delivery: &DeliveryRecord, at: Timestamp, now: Timestamp) -> ApplyResult {
         let check = self.state.check(delivery.check).cloned().ok_or(CommandError::NotFound)?;
         let channel = self.state.channel(delivery.channel).cloned().ok_or(CommandError::NotFound)?;
@@ -159,7 +164,7 @@ impl WorkingState {
         if channel.settings.kind().class != ChannelClass::Machine && delivery.flip != check.state.last_flip {
             return Err(CommandError::Outdated);
         }
-        // What was tried may have arrived, although no answer came. What every attempt was refused for has not.
+        // An attempt without a reply may have arrived. An attempt that was refused did not.
         let is_refused = matches!(delivery.status, 400..=407 | 409..=499);
         let doubtful = delivery.may_be_duplicate || delivery.attempts > 0 && !is_refused;
         let row = OutboxRow {
@@ -175,7 +180,8 @@ impl WorkingState {
         Ok(CommandOutcome::DeliveryQueued(number))
     }
 
-    /// Logs a message that was asked for as a test. One that arrived, if only at some of the recipients, shows that the channel works.
+    /// Logs a test message. A test that arrived, even at some recipients only, shows that the
+    /// channel works.
     pub(super) fn record_channel_test(&mut self, report: DeliveryReport, now: Timestamp) -> ApplyResult {
         let DeliveryReport { channel, result: sent, status, recipients, .. } = report;
         self.state.channel(channel).ok_or(CommandError::NotFound)?;
@@ -222,7 +228,7 @@ impl WorkingState {
         Ok(CommandOutcome::Channel(Box::new(Channel::clone(channel))))
     }
 
-    /// Tells a channel nothing more; what waits for it is left out.
+    /// Disables a channel. Its queued rows are skipped.
     pub(super) fn disable_channel(&mut self, id: ChannelId, reason: &str, now: Timestamp) -> ApplyResult {
         self.state.channel(id).ok_or(CommandError::NotFound)?;
         self.disable(id, reason, now);
@@ -230,7 +236,7 @@ impl WorkingState {
         Ok(CommandOutcome::Channel(Box::new(Channel::clone(channel))))
     }
 
-    /// Silences a recipient. A channel without any other is disabled.
+    /// Unsubscribes a recipient. A channel without other recipients is disabled.
     pub(super) fn unsubscribe(&mut self, id: ChannelId, recipient: Box<str>, now: Timestamp) -> ApplyResult {
         let channel = Arc::clone(self.state.channel(id).ok_or(CommandError::NotFound)?);
         if !channel.settings.recipients().any(|other| *other == *recipient) {
@@ -255,7 +261,8 @@ impl WorkingState {
         self.update_health(id, |health| health.disabled = Some((now, DeliveryRecord::truncate_reason(reason))));
     }
 
-    /// Takes out rows that nobody sends any more, a few at a time: their channel is gone or disabled.
+    /// Removes rows that are never sent because their channel is deleted or disabled, a limited
+    /// number at a time.
     pub(super) fn remove_unsendable(&mut self, now: Timestamp) {
         let gone: Vec<_> = self.state.unsendable_rows().take(MAX_UNSENDABLE_ROWS).cloned().collect();
         for row in gone {
@@ -266,7 +273,7 @@ impl WorkingState {
     }
 }
 
-/// The outcome and the reason that are logged.
+/// Delivery result and reason for the log.
 fn outcome_of(sent: &SendResult) -> (DeliveryResult, &str) {
     match sent {
         SendResult::Delivered => (DeliveryResult::Delivered, ""),

@@ -1,4 +1,4 @@
-//! A state without a file, to which tests give commands.
+//! State without a file, for tests of commands.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::domain::timestamp::Timestamp;
 pub(super) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 pub(super) const MAIN_PROJECT: ProjectId = ProjectId(1);
 
-/// A state with one project.
+/// State with one project.
 pub(super) fn working_state() -> WorkingState {
     let numbers = SequenceNumbers { id: 1, arrival: 1, flip: 1, delivery: 1, body_bytes: 0 };
     let (state, effects) = (State::default(), Effects::default());
@@ -54,7 +54,7 @@ pub(super) fn add_channel(working: &mut WorkingState, kind: &str, settings: &[(&
     }
 }
 
-/// A check with this UUID, assigned to all channels.
+/// Adds a check with this UUID, assigned to all channels.
 pub(super) fn add_check(working: &mut WorkingState, uuid: u128) -> CheckId {
     let names = CheckUuids { uuid: Uuid::from_u128(uuid), badge: Uuid::from_u128(uuid + (1 << 64)) };
     let edit = CheckEdit { channels: Some(ChannelSelection::All), ..CheckEdit::default() };
@@ -72,7 +72,8 @@ pub(super) fn send_ping(working: &mut WorkingState, uuid: u128, kind: PingKind, 
     working.apply(Command::Ping(Box::new(ping)), now).unwrap();
 }
 
-/// Puts rows for a channel into the outbox, one for each of as many checks, until its project may have no more.
+/// Fills the outbox with rows for a channel, each about another check, up to the limit of its
+/// project.
 pub(super) fn fill_outbox(working: &mut WorkingState, channel: ChannelId) {
     use super::super::state::Change;
     use crate::domain::alert::{AlertEvent, OutboxRow};

@@ -1,4 +1,5 @@
-//! Imports: what is handed over is checked and put where nobody sees it, until all of it is shown in one command.
+//! Imports: objects and logs are checked and staged invisibly, then one command publishes all of
+//! them.
 
 mod conflicts;
 mod finish;
@@ -21,17 +22,19 @@ use crate::domain::ping::{MAX_BODY_BYTES, Ping};
 use crate::domain::project::Project;
 use crate::domain::timestamp::Timestamp;
 
-/// Imports at the same time: see [limits](crate::docs::limits).
+/// Maximum number of open imports: see [limits](crate::docs::limits).
 const MAX_IMPORTS: usize = 4;
-/// Things of an import, logs apart: see [limits](crate::docs::limits).
+/// Maximum number of objects of an import, without logs: see [limits](crate::docs::limits).
 const MAX_IMPORT_OBJECTS: u64 = 1_000_000;
-/// About how many bytes the things of all imports take: see [limits](crate::docs::limits).
+/// Approximate maximum number of bytes of the objects of all imports: see
+/// [limits](crate::docs::limits).
 const MAX_IMPORT_BYTES: usize = 256 << 20;
-/// Entries of logs that come in one command.
+/// Maximum number of log entries in one command.
 pub const MAX_IMPORT_ENTRIES: usize = 256;
-/// Bytes of bodies that come in one command, unless it is one body, which may be as long as any: see [limits](crate::docs::limits).
+/// Maximum number of bytes of bodies in one command. A single body may be as long as any: see
+/// [limits](crate::docs::limits).
 pub const MAX_IMPORT_BODY_BYTES: usize = 1 << 20;
-/// Seconds after which one is abandoned of which nothing comes any more: see [limits](crate::docs::limits).
+/// Seconds without activity after which an import is abandoned: see [limits](crate::docs::limits).
 const IDLE_IMPORT_SECS: i64 = 3600;
 
 impl WorkingState {
@@ -74,12 +77,12 @@ impl WorkingState {
         Ok(CommandOutcome::Import(ImportStepOutcome::Begun(ImportId(first))))
     }
 
-    /// Refuses more checks at once than those who ping may wait for.
+    /// Refuses more checks at once than a server can import without delaying pings for too long.
     fn ensure_few_checks(&self, checks: u64) -> Result<(), ImportStepError> {
         if self.accepts_pings && checks > MAX_ONLINE_IMPORT_CHECKS { Err(ImportStepError::TooManyChecks(checks)) } else { Ok(()) }
     }
 
-    /// Puts entries of logs into the file, under the numbers that their checks will have.
+    /// Writes log entries into the file, under the numbers that their checks will have.
     fn import_logs(
         &mut self,
         import: ImportId,
@@ -127,14 +130,14 @@ impl WorkingState {
         self.effects.imported_pings.extend(staged_pings);
         self.effects.imported_flips.extend(staged_flips);
         if out_of_order {
-            // The clock was set back where they were logged.
+            // The clock was set back on the server that logged them.
             self.effects.flips_out_of_order = Some(FlipNumber(number - 1));
         }
         self.record_change(Change::Import(ImportChange::Logged { import, logs, pings: count, flips: flip_count }, now));
         Ok(CommandOutcome::Completed)
     }
 
-    /// What is written ahead of a command that logs these: the body of one that is long.
+    /// Body to write before a command that logs these pings: that of a single long one.
     pub(super) fn long_imported_body(&self, pings: &[NumberedPing]) -> Option<Bytes> {
         let [NumberedPing { body, .. }] = pings else { return None };
         (body.len() > self.large_body_bytes).then(|| body.clone())
@@ -155,7 +158,7 @@ impl WorkingState {
         Ok(CommandOutcome::Completed)
     }
 
-    /// What is down and was not told is decided on at once.
+    /// Decides at once about held alerts of checks that are down.
     fn end_trial(&mut self, id: ProjectId, now: Timestamp) -> ApplyResult {
         let project = &self.state.project(id).ok_or(CommandError::NotFound)?.project;
         let import = project.import.clone().filter(|import| import.is_on_trial).ok_or(CommandError::Import(ImportStepError::NotOnTrial))?;
@@ -173,14 +176,15 @@ impl WorkingState {
         Ok(released)
     }
 
-    /// The imports of which nothing has come for an hour.
+    /// Imports without activity for an hour.
     pub fn idle_imports(&self, now: Timestamp) -> Vec<ImportId> {
         let is_idle = |(_, staging): &(ImportId, &OpenImport)| staging.last_activity.plus_secs(IDLE_IMPORT_SECS) <= now;
         self.state.imports.iter().filter(is_idle).map(|(import, _)| import).collect()
     }
 }
 
-/// The ping as its check will have it. No arrival leads to it: it lies among the kept. `is_ahead`: its body was written ahead of it.
+/// Converts a ping to its stored form. It has no arrival, since it goes to the kept pings.
+/// `is_ahead`: its body was written before it.
 fn kept_ping(ping: NumberedPing, is_ahead: bool, now: Timestamp) -> (Ping, Bytes) {
     let NumberedPing { check, n, at, kind, origin, rid, exit_status: exit, body } = ping;
     let (body_len, sharers) = (body.len() as u32, u32::from(is_ahead));
@@ -190,7 +194,7 @@ fn kept_ping(ping: NumberedPing, is_ahead: bool, now: Timestamp) -> (Ping, Bytes
 }
 
 impl ImportStep {
-    /// About how many bytes it holds.
+    /// Approximate size in bytes.
     pub(in crate::engine) fn approximate_bytes(&self) -> usize {
         match self {
             Self::Log { pings, flips, .. } => {

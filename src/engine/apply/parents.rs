@@ -1,4 +1,5 @@
-//! A check that depends on one that is down and told is not told itself, unless it reports a failure: it hides behind its parent.
+//! Suppresses the alert for a check whose parent is down and alerted, unless the check reports a
+//! failure.
 
 use super::super::state::Change;
 use super::WorkingState;
@@ -10,19 +11,19 @@ use crate::domain::recent_outcomes::RunOutcome;
 use crate::domain::status::Status;
 use crate::domain::timestamp::Timestamp;
 
-/// Children that are looked at again in the batch in which their parent changes. What is beyond is looked at within
-/// [`Held::RECHECK_SECS`].
+/// Maximum number of children that are evaluated again in the batch in which their parent changes.
+/// The others are evaluated within [`HoldReason::RECHECK_SECS`].
 const MAX_RELEASED_CHILDREN: usize = 512;
 
 impl WorkingState {
-    /// Whether a check may depend on these.
+    /// Returns an error if a check may not depend on these parents.
     pub(super) fn validate_parents(&self, check: &Check, parents: &Parents) -> Result<(), ParentsError> {
         let parent = |id| self.state.check(id).filter(|parent| parent.project == check.project);
         parents.validate_for(check.id, |id| parent(id).map(|parent| &parent.settings.parents))
     }
 
-    /// What its parents say to telling that a check is down, which was held back before for the given reason. One that reported a failure
-    /// is told.
+    /// Reason to hold the alert for a downtime because of the parents of the check. `before` is the
+    /// reason for which it was held so far. A check that reported a failure is not held.
     pub(super) fn hold_for_parents(&self, check: &Check, before: Option<HoldReason>, now: Timestamp) -> Option<NotificationState> {
         if check.settings.parents.ids().is_empty() || check.state.outcomes.newest_first().next() != Some(RunOutcome::Missed) {
             return None;
@@ -33,21 +34,22 @@ impl WorkingState {
             return Some(NotificationState::Pending { at: latest, reason: HoldReason::ParentDown(parent.id) });
         }
         if matches!(before, Some(HoldReason::ParentPending | HoldReason::ParentDown(_))) {
-            // It has been waited for.
+            // The decision about the parent was awaited already.
             return None;
         }
         let decided = parents().filter_map(|parent| match (parent.state.status, parent.state.notification) {
             (Status::Down, NotificationState::Pending { at, .. }) => Some(at.min(latest)),
             (Status::Down, _) => None,
-            // It has the longer period, and has not shown that it is there.
+            // The parent has the longer period and has not reported since.
             _ if parent.state.last_ping.is_some_and(|ping| ping > check.state.changed) => None,
             _ => parent.state.deadline(&parent.settings).filter(|deadline| *deadline <= latest),
         });
-        // The parent comes first.
+        // The parent is decided on first.
         decided.max().map(|at| NotificationState::Pending { at: at.max(now).plus_secs(1), reason: HoldReason::ParentPending })
     }
 
-    /// Whether a check is down so that those who want to know have been told, of itself or of one that it depends on.
+    /// True if a check is down and its channels were alerted about it, or about a check that it
+    /// depends on.
     fn hides_children(&self, check: &Check, levels: usize) -> bool {
         match check.state.notification {
             _ if check.state.status != Status::Down => false,
@@ -61,7 +63,8 @@ impl WorkingState {
         }
     }
 
-    /// Lets the checks that hide behind one come out if it hides them no more: each has its grace to report, then that it is down is told.
+    /// Releases the children of a check if it no longer suppresses their alerts. Each child then
+    /// has its grace time to report, after which its downtime is alerted.
     pub(super) fn release_children(&mut self, project: ProjectId, parent: CheckId, now: Timestamp) {
         let mut parents = vec![parent];
         let mut released = 0;

@@ -1,4 +1,4 @@
-//! Pings: who they are for, what they mean to that check, and their entry in the log.
+//! Applies pings: finds the check, classifies the ping, and logs it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,15 +19,16 @@ use crate::domain::status::Status;
 use crate::domain::text::Name;
 use crate::domain::timestamp::Timestamp;
 
-/// Checks of a project without a check limit beyond which pings make no more: a ping key is easily copied. See
-/// [limits](crate::docs::limits).
+/// Maximum number of checks that pings create in a project without a check limit, since a ping key
+/// is easily copied. See [limits](crate::docs::limits).
 const MAX_CHECKS_BY_PINGS: usize = 10_000;
-/// Bytes at the beginning of an HTTP body in which keywords are searched: see [limits](crate::docs::limits).
+/// Number of bytes at the beginning of an HTTP body that are searched for keywords: see
+/// [limits](crate::docs::limits).
 pub const KEYWORD_SEARCH_BYTES: usize = 10_000;
 
 impl WorkingState {
-    /// What is written ahead of a command: the body of a ping, of a mail or of an imported ping that comes to more bytes in the log
-    /// than is `large_body_bytes`.
+    /// Body to write before a command: that of a ping, a mail or an imported ping, if it adds more
+    /// than `large_body_bytes` to the log.
     pub fn body_to_upload(&self, command: &Command) -> Option<Bytes> {
         match command {
             Command::Ping(request) => self.long_ping_body(std::slice::from_ref(request)),
@@ -45,7 +46,7 @@ impl WorkingState {
         (stored.len().saturating_mul(pings.len()) > self.large_body_bytes).then_some(stored)
     }
 
-    /// As much of a body as is stored.
+    /// Part of a body that is stored.
     fn stored_body(&self, request: &PingRequest) -> Bytes {
         let most = match request.signal {
             PingSignal::Http(_) | PingSignal::Exit(_) => self.body_limit,
@@ -69,13 +70,14 @@ impl WorkingState {
         }
         let sharers = if is_ahead { found.len() as u32 } else { 0 };
         for (_, ping) in found {
-            // Found just now, so not refused.
+            // The check was just found, so the ping is not refused.
             let _ = self.log_ping(ping, sharers, now);
         }
         CommandOutcome::Completed
     }
 
-    /// Logs a ping. Its body was written ahead for so many `body_sharers`, or is to be written with it.
+    /// Logs a ping. `sharers` is the number of pings that share a body already written, or 0 if the
+    /// body is written with the ping.
     fn log_ping(&mut self, request: PingRequest, sharers: u32, now: Timestamp) -> ApplyResult {
         let stored = self.stored_body(&request);
         let PingRequest { target, signal, origin, rid, body } = request;
@@ -98,7 +100,7 @@ impl WorkingState {
         state.apply_ping(&settings, meaning, rid, now, &mut flips);
         let arrival = Arrival(self.numbers.arrival);
         self.numbers.arrival += 1;
-        // Bodies are far smaller than 4 GiB: the doors see to that.
+        // Bodies are far smaller than 4 GiB: the receiving code limits them.
         let body_len = stored.len() as u32;
         let (n, previous, kind) = (state.n_pings, state.last_arrival, meaning.kind());
         let ping = Ping { check: id, n, previous, at: now, kind, origin, rid, exit_status: exit, body_len, body_sharers: sharers };
@@ -113,7 +115,8 @@ impl WorkingState {
         Ok(if created { CommandOutcome::PingedNewCheck } else { CommandOutcome::Pinged })
     }
 
-    /// The check has become this by a ping. What has been told of it stands in its row alone, so that is written if it changes.
+    /// Applies the state of a check after a ping. The notification state is stored only in the row
+    /// of the check, so a change of it writes the row.
     fn apply_ping_effects(&mut self, id: CheckId, state: CheckState, sooner: bool, arrival: Arrival, flips: &[Flip], now: Timestamp) {
         let is_held = matches!(state.notification, NotificationState::Pending { .. });
         let check = if flips.is_empty() && !is_held { None } else { self.state.check(id).cloned() };
@@ -131,7 +134,7 @@ impl WorkingState {
         self.release_children(project, id, now);
     }
 
-    /// The check that a ping is for, and whether it was made for it.
+    /// Finds or creates the check for a ping. The flag is true if it was created.
     fn find_or_create_target(&mut self, target: PingTarget, now: Timestamp) -> Result<(CheckId, bool), CommandError> {
         if let Some(id) = self.state.find_ping_target(&target)? {
             return Ok((id, false));
@@ -141,10 +144,10 @@ impl WorkingState {
             return Err(CommandError::NotFound);
         }
         let project = self.state.project_by_ping_key(&key).ok_or(CommandError::NotFound)?;
-        // Pings may go to twice the limit that the API has.
+        // Pings may create twice as many checks as the API.
         let most = |limit: Option<usize>| Some(limit.map_or(MAX_CHECKS_BY_PINGS, |limit| limit.saturating_mul(2)));
         if self.ensure_check_limit(project, most).is_err() {
-            // The answer does not say why.
+            // The response does not reveal the reason.
             if self.full_projects.insert(project) {
                 self.effects.full_projects.push(project);
             }
@@ -161,7 +164,7 @@ impl WorkingState {
     }
 }
 
-/// What a ping means to a check with these settings.
+/// Classifies a ping by the settings of its check.
 fn classify_signal(settings: &CheckSettings, signal: &PingSignal, method: PingMethod, body: &Bytes) -> PingMeaning {
     let said = match signal {
         PingSignal::Http(kind) => PingMeaning::from(*kind),
@@ -209,7 +212,7 @@ mod tests {
             let made = working.apply(Command::Ping(Box::new(ping)), now).is_ok();
             (made, std::mem::take(&mut working.effects.full_projects))
         };
-        // Pings may make twice as many as the limit says.
+        // Pings may create twice as many as the limit allows.
         let found = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (6, 1)].map(|(number, limit)| told(number, limit));
         let wanted = [(true, 0), (true, 0), (false, 1), (false, 0), (true, 0), (false, 1)];
         assert_eq!(found, wanted.map(|(made, times)| (made, vec![project; times])));

@@ -1,4 +1,4 @@
-//! Projects, keys and channels: made and removed by whoever administers the service.
+//! Creates, changes and deletes projects, keys and channels.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -13,11 +13,12 @@ use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::project::{Channel, ChannelName, KeyAccess, KeyHash, KeyLabel, KeySecret, KeyUse, Project, ProjectKey, ProjectName};
 use crate::domain::timestamp::Timestamp;
 
-/// Checks of a project that is gone whose rows are removed in one batch: see [limits](crate::docs::limits).
+/// Maximum number of checks of deleted projects whose rows are removed in one batch: see
+/// [limits](crate::docs::limits).
 const MAX_ORPHANED_CHECKS: usize = 512;
-/// Channels of a project beyond which the API makes no more: see [limits](crate::docs::limits).
+/// Maximum number of channels of a project that the API creates: see [limits](crate::docs::limits).
 const MAX_CHANNELS: usize = 1000;
-/// Keys of a project, of all kinds together: see [limits](crate::docs::limits).
+/// Maximum number of keys of a project, of all kinds together: see [limits](crate::docs::limits).
 const MAX_KEYS: usize = 1000;
 
 impl WorkingState {
@@ -45,7 +46,7 @@ impl WorkingState {
         Ok(self.put_project(project))
     }
 
-    /// Its checks are gone for everybody from here on; their rows go a few at a time.
+    /// Deletes a project. Its checks disappear at once; their rows are removed a few at a time.
     pub(super) fn delete_project(&mut self, id: ProjectId) -> ApplyResult {
         let project_state = self.state.project(id).ok_or(CommandError::NotFound)?;
         let channels = project_state.channels.keys().copied().map(Change::ChannelGone);
@@ -67,7 +68,7 @@ impl WorkingState {
     }
 
     pub(super) fn create_key(&mut self, request: NewKey, now: Timestamp) -> ApplyResult {
-        // Each has a rate of its own.
+        // Each key has a rate limit of its own.
         if self.state.project(request.project).ok_or(CommandError::NotFound)?.key_count() >= MAX_KEYS {
             return Err(CommandError::KeyLimitReached);
         }
@@ -102,7 +103,7 @@ impl WorkingState {
         }
     }
 
-    /// Nobody else has the hash, unless it was made a key of its own meanwhile.
+    /// Sets the hash of a key of another server, unless another key has this hash by now.
     pub(super) fn rehash_key(&mut self, id: KeyId, hash: KeyHash) -> CommandOutcome {
         if let Some(key) = self.state.key(id)
             && let KeySecret::Legacy(_) = key.secret
@@ -139,7 +140,8 @@ impl WorkingState {
         Ok(self.put_channel(Channel { id, uuid, project, name, settings, set_by_operator: operator, health: ChannelHealth::default() }))
     }
 
-    /// What only the operator may set is refused to others, unless it is there already.
+    /// Changes a channel. Settings reserved for the operator are refused to other authors, unless
+    /// the channel has them already.
     pub(super) fn update_channel(
         &mut self,
         id: ChannelId,
@@ -161,7 +163,8 @@ impl WorkingState {
         Ok(self.put_channel(channel))
     }
 
-    /// Nobody gives this setting, so that nothing is allowed or forbidden in anyone's name.
+    /// Adopts a setting that the receiver asks for. It has no author, so the restrictions on
+    /// authors do not apply.
     pub(super) fn adopt_setting(&mut self, sent_to: &Channel, key: &'static str, value: &str) -> ApplyResult {
         let channel = self.state.channel(sent_to.id).ok_or(CommandError::NotFound)?;
         if channel.settings != sent_to.settings {
@@ -173,7 +176,8 @@ impl WorkingState {
         Ok(self.put_channel(channel))
     }
 
-    /// Settings with the UUIDs of the members of a group in place of their names. Members that `stored` lists stay as they are.
+    /// Settings with the UUIDs of the members of a group in place of their names. Members that
+    /// `stored` lists stay as they are.
     fn resolve_group_members(
         &self,
         project: ProjectId,
@@ -184,8 +188,8 @@ impl WorkingState {
         found.map(Cow::into_owned).map_err(CommandError::InvalidSettings)
     }
 
-    /// Checks that are assigned to it keep its number until they are written for another reason. Nobody sees it, and no other channel
-    /// ever gets it. Groups lose it.
+    /// Deletes a channel and removes it from groups. Checks keep its number until they are written
+    /// for another reason. The number is not shown and never reused.
     pub(super) fn delete_channel(&mut self, id: ChannelId) -> ApplyResult {
         let channel = Arc::clone(self.state.channel(id).ok_or(CommandError::NotFound)?);
         self.change_channel(&channel, |working| {

@@ -1,4 +1,4 @@
-//! Users, their sessions and links.
+//! Commands about users, their sessions and links.
 
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ use crate::domain::user::second_factor::SecondFactorProof;
 use crate::domain::user::session::Session;
 use crate::domain::user::{Grant, PasswordHash, User, UserName, UserPreferences};
 
-/// The most users: see [limits](crate::docs::limits).
+/// Maximum number of users: see [limits](crate::docs::limits).
 pub(in crate::engine) const MAX_USERS: usize = 10_000;
-/// The most sessions of a user; a further one ends the oldest: see [limits](crate::docs::limits).
+/// Maximum number of sessions of a user. A further one ends the oldest: see
+/// [limits](crate::docs::limits).
 const MAX_SESSIONS_PER_USER: usize = 50;
-/// Rows that are removed in one batch because they are over.
+/// Maximum number of expired rows that are removed in one batch.
 const MAX_EXPIRED_ROWS: usize = 512;
 
 impl From<UserCommandError> for CommandError {
@@ -115,7 +116,7 @@ impl WorkingState {
         let secret_of = |user: &User| user.second_factor.as_ref().map(|second| second.secret.clone());
         let old_secret = secret_of(&user);
         user.second_factor = second.unwrap_or(user.second_factor);
-        // Somebody who knew the password alone may have signed in before.
+        // An earlier sign-in may have needed the password only.
         let asks_for_more = old_secret.is_none() && user.second_factor.is_some();
         let has_new_password = password.is_some();
         user.password = password.or(user.password);
@@ -185,7 +186,7 @@ impl WorkingState {
                 user.forget_browsers(now);
                 User { password: Some(password), ..user }
             }
-            // It is a link, but not of the kind that was asked for.
+            // The link exists, but has another purpose.
             _ => return Err(UserCommandError::LinkInvalid.into()),
         };
         let id = user.id;
@@ -206,7 +207,7 @@ impl WorkingState {
     ) -> ApplyResult {
         self.ensure_may_sign_in(id, checked)?;
         let user = self.state.users.get(id).ok_or(CommandError::NotFound)?;
-        // Whom a proxy has signed in is asked for neither.
+        // A proxy sign-in needs neither.
         let second = match &user.second_factor {
             Some(second) if checked.is_some() => {
                 Some(proof.and_then(|proof| second.consume_proof(proof)).ok_or(UserCommandError::SignInRefused)?)
@@ -224,7 +225,7 @@ impl WorkingState {
     fn open_session(&mut self, user: UserId, confirmed: Option<Timestamp>, request: NewSession, now: Timestamp) -> CommandOutcome {
         let NewSession { hash, user_agent: agent, address, idle_secs } = request;
         let open: Vec<_> = self.state.users.all_sessions_of(user).map(|session| (session.last_used, session.id)).collect();
-        // Whoever has been away for the longest makes room.
+        // The session that was idle for the longest ends.
         if open.len() >= MAX_SESSIONS_PER_USER
             && let Some((_, oldest)) = open.into_iter().min()
         {
@@ -244,7 +245,7 @@ impl WorkingState {
         })
     }
 
-    /// Whether a user may sign in now, with this password if one was checked.
+    /// Refuses a user whose sign-in is disabled, or whose password is no longer the checked one.
     fn ensure_may_sign_in(&self, user: UserId, checked: Option<&PasswordHash>) -> Result<(), CommandError> {
         let user = self.state.users.get(user).ok_or(CommandError::NotFound)?;
         let is_other = checked.is_some() && user.password.as_ref() != checked;
@@ -277,7 +278,7 @@ impl WorkingState {
         if projects.iter().all(|(id, _)| self.state.project(id).is_some()) { Ok(()) } else { Err(CommandError::NotFound) }
     }
 
-    /// Refuses what would take the last owner who may sign in.
+    /// Refuses a change that would leave no owner with permission to sign in.
     fn ensure_other_owner(&self, id: UserId) -> Result<(), CommandError> {
         let is_owner = |user: &User| user.grant.is_owner() && !user.disabled;
         let others = self.state.users.iter().any(|user| user.id != id && is_owner(user));

@@ -1,4 +1,4 @@
-//! Maintenance windows: made and removed, and what they say to telling that a check is down.
+//! Creates and deletes maintenance windows, and decides whether one suppresses an alert.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::domain::ids::{ProjectId, WindowId};
 use crate::domain::maintenance_window::MaintenanceWindow;
 use crate::domain::timestamp::Timestamp;
 
-/// Maintenance windows of a project: see [limits](crate::docs::limits).
+/// Maximum number of maintenance windows of a project: see [limits](crate::docs::limits).
 pub(in crate::engine) const MAX_WINDOWS: usize = 200;
-/// Seconds for which one that is over is still known by its name.
+/// Seconds for which a window that has ended is kept, so that its name is still known.
 const ENDED_WINDOW_KEPT_SECS: i64 = 30 * 86_400;
 
 impl WorkingState {
-    /// Those that have been over for long go when another one is made.
+    /// Creates a window, and deletes windows that ended long ago.
     pub(super) fn create_window(&mut self, request: NewWindow, now: Timestamp) -> ApplyResult {
         let NewWindow { uuid, project, name, tags, times } = request;
         let windows = &self.state.project(project).ok_or(CommandError::NotFound)?.windows;
@@ -40,15 +40,15 @@ impl WorkingState {
         Ok(CommandOutcome::Completed)
     }
 
-    /// Changes a window: what it held back is decided on again.
+    /// Changes a window and decides again about the alerts that it held.
     pub(super) fn put_window(&mut self, window: MaintenanceWindow, now: Timestamp) {
         let project = window.project;
         self.record_change(Change::Window(Arc::new(window)));
         self.reconsider_window_holds(project, now);
     }
 
-    /// Decides again on the checks that no window holds back any more. What takes more rows than a command may take is due now, so that
-    /// the next batches decide on it.
+    /// Decides again about the checks that no window holds any longer. Checks beyond the rows that
+    /// a command may add become due now, so that the next batches decide about them.
     fn reconsider_window_holds(&mut self, project: ProjectId, now: Timestamp) {
         let is_held =
             |check: &&Check| matches!(check.state.notification, NotificationState::Pending { reason: HoldReason::MaintenanceWindow, .. });
@@ -68,7 +68,8 @@ impl WorkingState {
         }
     }
 
-    /// A check goes down while a maintenance window is open for it: that is told if it is still down when that closes.
+    /// Holds the alert for a check that goes down while a maintenance window is open for it. If the
+    /// check is still down when the window closes, it is alerted then.
     pub(super) fn hold_for_window(&mut self, check: &Check, now: Timestamp) -> Option<NotificationState> {
         let until = self.state.windows_open_until(check.project, &check.settings.tags, now)?;
         Some(NotificationState::Pending { at: until.min(now.plus_secs(HoldReason::RECHECK_SECS)), reason: HoldReason::MaintenanceWindow })

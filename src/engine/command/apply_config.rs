@@ -1,25 +1,26 @@
-//! What can be asked when files declare what there is to be.
+//! Command that applies declared configuration.
 
 use uuid::Uuid;
 
 use crate::domain::declared::{ApplyOptions, DeclaredCheck, DeclaredConfig, DeclaredProject, PlannedChange};
 
-/// Bytes of an object without its long texts.
+/// Approximate bytes of an object without its long texts.
 const OBJECT_BYTES: usize = 600;
 
-/// A wanted state that is to become the real one, all of it or nothing.
+/// Declared configuration to apply, all of it or nothing.
 #[derive(Clone, Debug)]
 pub struct ApplyConfigRequest {
-    /// What there is to be.
+    /// Declared objects.
     pub config: DeclaredConfig,
-    /// What may be done for it.
+    /// Options that permit or limit changes.
     pub options: ApplyOptions,
-    /// Random names for what is made: [`Plan::uuids`](crate::engine::config_plan::ConfigPlan::uuids) of them.
+    /// Random UUIDs for new objects, as many as
+    /// [`ConfigPlan::uuid_count`](crate::engine::config_plan::ConfigPlan::uuid_count).
     pub uuids: Vec<Uuid>,
 }
 
 impl ApplyConfigRequest {
-    /// About how many bytes it holds.
+    /// Approximate size in bytes.
     pub fn approximate_bytes(&self) -> usize {
         let project = |project: &DeclaredProject| {
             let objects = project.channels.len() + project.windows.len() + project.keys.len() + project.checks.len() + 1;
@@ -33,9 +34,9 @@ impl ApplyConfigRequest {
     }
 }
 
-/// What has become of it.
+/// Result of applying configuration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AppliedConfig {
-    /// What was changed.
+    /// Changes made.
     pub changes: Vec<PlannedChange>,
 }

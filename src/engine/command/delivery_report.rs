@@ -1,4 +1,4 @@
-//! Results of messages, as those who send report them.
+//! Delivery results of messages, as the notifier reports them.
 
 use std::sync::Arc;
 
@@ -6,58 +6,60 @@ use crate::domain::alert::Recipient;
 use crate::domain::ids::{ChannelId, DeliveryNumber};
 use crate::domain::project::Channel;
 
-/// What has come of one message.
+/// Delivery result of one message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeliveryReport {
-    /// To which channel it was sent.
+    /// Channel of the message.
     pub channel: ChannelId,
-    /// The channel as it was then; `None`: it was not sent at all, so that the settings do not matter.
+    /// Channel as it was when the message was sent. `None` if nothing was sent, so that the
+    /// settings do not matter.
     pub sent_to: Option<Arc<Channel>>,
-    /// What it told.
+    /// Rows of the outbox that the message covers.
     pub rows: Vec<DeliveryNumber>,
-    /// Which of them stands for the message.
+    /// Row that represents the message in the log.
     pub merged_into: Option<DeliveryNumber>,
-    /// What has come of it.
+    /// Result of sending.
     pub result: SendResult,
-    /// The status of the answer, or 0.
+    /// Status of the response, or 0.
     pub status: u16,
-    /// Of a message to several recipients: the result for each of them, as far as it is known; `None`: what is known stays.
+    /// Result for each of several recipients, as far as known. `None` keeps the stored results.
     pub recipients: Option<Arc<[Recipient]>>,
 }
 
 impl DeliveryReport {
-    /// The result of a test, which tells no row of the outbox.
+    /// Report of a test, which has no row in the outbox.
     pub fn of_test(channel: ChannelId, sent: SendResult, status: u16) -> Self {
         Self { channel, sent_to: None, rows: Vec::new(), merged_into: None, result: sent, status, recipients: None }
     }
 }
 
-/// What has come of sending something. Reasons are sentences without secrets.
+/// Result of sending a message. Reasons are sentences without secrets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SendResult {
-    /// The channel took it.
+    /// The channel accepted it.
     Delivered,
-    /// The channel took it, but not for all of its recipients.
+    /// The channel accepted it, but not for all recipients.
     PartlyDelivered(Box<str>),
-    /// A later row tells it as well, or it was over before it was told.
+    /// A later message covers it, or the downtime ended before it was sent.
     Superseded(Box<str>),
-    /// This channel is told nothing of the kind.
+    /// The channel does not get messages of this kind.
     Skipped(Box<str>),
-    /// It will never be taken, or was tried for long enough.
+    /// The channel refuses it permanently, or the time for attempts is over.
     Failed(Box<str>),
-    /// The channel takes nothing until somebody changes something: it is disabled.
+    /// The channel accepts nothing until a user changes something, so it is disabled.
     ChannelRejected(Box<str>),
-    /// It is to be sent again.
+    /// The message is sent again later.
     Retry {
-        /// What went wrong; empty: nothing that the channel has to do with.
+        /// Reason of the failure. Empty if the channel has nothing to do with it.
         reason: Box<str>,
-        /// The request had gone out, so it may have arrived.
+        /// True if the request was sent, so that it may have arrived.
         may_have_arrived: bool,
     },
 }
 
 impl SendResult {
-    /// The same of settings that the channel has no more: what was not taken is tried again with those that it has now.
+    /// Result for settings that have changed in the meantime: a refused message is retried with the
+    /// new settings.
     pub fn with_outdated_settings(self) -> Self {
         match self {
             Self::Failed(reason) | Self::ChannelRejected(reason) => Self::Retry { reason, may_have_arrived: false },

@@ -1,4 +1,5 @@
-//! What can be asked of an import: it is handed over some at a time, held where nobody sees it, and shown all at once or not at all.
+//! Commands of an import: its objects are staged invisibly in several steps, then published all at
+//! once or not at all.
 
 use std::fmt;
 
@@ -8,94 +9,97 @@ use crate::domain::import_item::{ImportId, ImportItem, ImportItemCounts, ImportM
 use crate::domain::legacy_keys::LegacySecret;
 use crate::domain::project::BadgeSecret;
 
-/// Checks that an import brings to a server that runs: the pings that come while they are shown wait for all of them at once. See
-/// [limits](crate::docs::limits).
+/// Maximum number of checks in an import to a running server, since pings that arrive during the
+/// publication wait for all of them. See [limits](crate::docs::limits).
 pub const MAX_ONLINE_IMPORT_CHECKS: u64 = 50_000;
 
-/// A step of an import.
+/// Step of an import.
 #[derive(Clone, Debug)]
 pub enum ImportStep {
-    /// It begins, and gives out so many numbers. Answered with [`StageOutcome::DeliveriesBegun`].
+    /// Begins an import and reserves `ids` numbers. Outcome: [`ImportStepOutcome::Begun`].
     Begin {
-        /// How many things there are, but for logs.
+        /// Number of objects, without logs.
         ids: u64,
-        /// How many of them are checks.
+        /// Number of checks among them.
         checks: u64,
     },
-    /// Entries of logs, in any order; of flips of one check the older come first. A ping with a long body comes alone.
+    /// Adds log entries, in any order. Only the flips of one check must be ordered by time. A ping
+    /// with a long body comes alone.
     Log {
-        /// Of which import.
+        /// Import that they belong to.
         import: ImportId,
         /// Pings with their bodies.
         pings: Vec<NumberedPing>,
-        /// Flips.
+        /// Flips of checks.
         flips: Vec<NumberedFlip>,
     },
-    /// Things, each once.
+    /// Adds objects, each once.
     Objects {
-        /// Of which import.
+        /// Import that they belong to.
         import: ImportId,
-        /// Projects and what belongs to them.
+        /// Projects and the objects that belong to them.
         objects: Vec<ImportItem>,
     },
-    /// Nothing is shown, nor is it over. Answered as if it were to finish, with what that would come to.
+    /// Dry run of `Finish`, with the same outcome. The import stays open.
     Preview {
-        /// Which import.
+        /// Import to preview.
         import: ImportId,
-        /// How it would end.
+        /// Options as for `Finish`.
         ending: ImportFinishOptions,
     },
-    /// All of it is shown.
+    /// Finishes the import: publishes all of it.
     Finish {
-        /// Which import.
+        /// Import to finish.
         import: ImportId,
-        /// How it ends.
+        /// Options.
         ending: ImportFinishOptions,
     },
-    /// It is forgotten.
+    /// Abandons the import.
     Abandon {
-        /// Which import.
+        /// Import to abandon.
         import: ImportId,
     },
-    /// A project is no longer on trial: what is down and was not told where it came from is told.
+    /// Ends the trial of a project. Checks that are down are alerted, unless the other server has
+    /// alerted them.
     EndTrial(ProjectId),
 }
 
-/// How an import ends.
+/// Options for the end of an import.
 #[derive(Clone, Debug)]
 pub struct ImportFinishOptions {
-    /// Whether its projects tell from now on.
+    /// Mode of the imported projects: on trial, or alerting from now on.
     pub mode: ImportMode,
-    /// The secrets of old servers by which hashed keys are known, in the places that keys name.
+    /// Secrets of other servers by which hashed keys are known. Keys refer to them by index.
     pub legacy_secrets: Vec<LegacySecret>,
-    /// What signed badge URLs there. It signs them here from then on if no other project has any.
+    /// Secret that signed badge URLs on the other server. It is adopted if no other project has
+    /// checks.
     pub badge_secret: Option<BadgeSecret>,
-    /// How much was handed over.
+    /// Number of items that were sent.
     pub expected_counts: ImportItemCounts,
-    /// It takes the place of projects whose checks were pinged or changed here, too.
+    /// True to replace projects even if their checks were pinged or changed here.
     pub replace: bool,
 }
 
-/// What a step of an import came to.
+/// Outcome of a step of an import.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ImportStepOutcome {
-    /// It has begun.
+    /// The import has begun.
     Begun(ImportId),
-    /// All of it is shown.
+    /// The import is published.
     Finished {
-        /// Projects that it took the place of.
+        /// Number of projects that it replaced.
         replaced: usize,
-        /// What was done in these and is lost.
+        /// Local changes in these projects, which are lost.
         lost_changes: LocalChanges,
     },
 }
 
-/// What was done here in projects since they were imported.
+/// Local changes in projects since they were imported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LocalChanges {
-    /// Checks that were pinged or changed.
+    /// Number of checks that were pinged or changed.
     pub checks: usize,
-    /// Pings that arrived.
+    /// Number of pings that arrived.
     pub pings: u64,
 }
 
@@ -107,27 +111,29 @@ impl fmt::Display for LocalChanges {
     }
 }
 
-/// Why a step of an import was refused.
+/// Reason for refusing a step of an import.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ImportStepError {
-    /// There is no such import under way: it was abandoned, or the server was started since.
+    /// The import does not exist: it was abandoned, or the server was restarted.
     UnknownImport,
-    /// As many imports are under way as may be.
+    /// The maximum number of open imports is reached.
     TooManyImports,
-    /// It is larger than an import may be.
+    /// The import exceeds its maximum size.
     TooLarge,
-    /// It has so many checks, more than a server that runs takes at once.
+    /// The import has this number of checks, more than a running server accepts at once.
     TooManyChecks(u64),
-    /// What was handed over makes no sense; the sentence says how.
+    /// The import is inconsistent; the text says how.
     Invalid(Box<str>),
-    /// Checks of projects whose place it would take were pinged or changed here since they were imported.
+    /// Checks of projects that it would replace were pinged or changed here since they were
+    /// imported.
     ChangedLocally {
-        /// How much was done.
+        /// Extent of the changes.
         changes: LocalChanges,
-        /// The first ten, each with its project.
+        /// Names of the first ten checks, each with its project.
         names: Vec<Box<str>>,
     },
-    /// Names, keys and UUIDs that something else here has; sentences that name both sides, at most ten.
+    /// Names, keys and UUIDs that another object has. Sentences that name both objects, at most
+    /// ten.
     Conflicts(Vec<Box<str>>),
     /// The project is not on trial.
     NotOnTrial,

@@ -1,17 +1,18 @@
-//! What whoever hands over a command gets.
+//! Reply to a command.
 
 use super::{CommandError, CommandOutcome};
 
-/// Why there is no answer from the writer. The command may or may not have been carried out unless it was never taken.
+/// Reason for the lack of a reply from the writer. Unless the command was never accepted, it may or
+/// may not have been applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unavailable {
-    /// The queue is full: the command was not taken.
+    /// The queue is full: the command was not accepted.
     Busy,
-    /// The database cannot be written at the moment.
+    /// The database cannot currently be written.
     StorageFailed,
     /// The service is stopping.
     Stopping,
 }
 
-/// What a caller gets.
+/// Reply that a caller gets.
 pub type CommandReply = Result<Result<CommandOutcome, CommandError>, Unavailable>;

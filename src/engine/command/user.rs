@@ -1,4 +1,5 @@
-//! What can be asked about users, their sessions and links. Passwords and codes come as hashes, made at the door.
+//! Commands about users, their sessions and links. Passwords and codes are hashed before the
+//! command is built.
 
 use std::net::IpAddr;
 
@@ -10,92 +11,96 @@ use crate::domain::user::one_time_link::LinkPurpose;
 use crate::domain::user::second_factor::{SecondFactor, SecondFactorProof};
 use crate::domain::user::{Grant, PasswordHash, UserName, UserPreferences};
 
-/// A change of what there is of users.
+/// Change of users, sessions or links.
 #[derive(Clone, Debug)]
 pub enum UserCommand {
-    /// Make a user. Answered with [`Outcome::User`](super::Outcome::User), like each change of a user.
+    /// Creates a user. Outcome: [`CommandOutcome::User`](super::CommandOutcome::User), as for each
+    /// change of a user.
     Create(NewUser),
-    /// Change a user.
+    /// Changes a user.
     Update {
-        /// Which.
+        /// User to change.
         user: UserId,
-        /// What changes.
+        /// Fields to change.
         changes: UserChanges,
-        /// The session that asks for it, which outlives another password.
+        /// Session of the request, which stays open if the password changes.
         requested_by: Option<SessionId>,
     },
-    /// Remove a user with its sessions and links.
+    /// Deletes a user with its sessions and links.
     Delete(UserId),
-    /// Make a link, in place of the one before it for the same purpose.
+    /// Creates a link. It replaces an earlier one for the same purpose.
     CreateLink {
-        /// What it is for. A setup is refused once there is a user.
+        /// Purpose of the link. A setup link is refused once a user exists.
         purpose: LinkPurpose,
-        /// What its code is recognised by.
+        /// Hash of the code in the link.
         hash: KeyHash,
-        /// Seconds for which it is good.
+        /// Validity in seconds.
         secs: i64,
     },
-    /// Use a link up: its user gets this password, and is signed in. Answered with [`Outcome::Session`](super::Outcome::Session). Whoever has
-    /// a second factor is not signed in, since a link does not show it; that is answered with [`Outcome::User`](super::Outcome::User).
+    /// Redeems a link: sets the password of its user and signs in. Outcome:
+    /// [`CommandOutcome::Session`](super::CommandOutcome::Session). A user with a second factor is
+    /// not signed in, since the link does not prove it; the outcome is then
+    /// [`CommandOutcome::User`](super::CommandOutcome::User).
     RedeemLink {
-        /// What its code is recognised by.
+        /// Hash of the code in the link.
         hash: KeyHash,
-        /// The owner that a setup makes, or `None` for a link of somebody who is there.
+        /// Owner that a setup link creates. `None` for a link of an existing user.
         setup: Option<FirstUser>,
-        /// The new password.
+        /// New password.
         password: PasswordHash,
-        /// The session that begins.
+        /// Session to open.
         session: NewSession,
     },
-    /// Somebody signs in. Answered with [`Outcome::Session`](super::Outcome::Session).
+    /// Signs a user in. Outcome: [`CommandOutcome::Session`](super::CommandOutcome::Session).
     OpenSession {
-        /// Who.
+        /// User to sign in.
         user: UserId,
-        /// What the password was checked against. The session is refused if the user has another one by now. `None`: no password was asked
-        /// for.
+        /// Hash that the password was verified against. The session is refused if the user has
+        /// another one by now. `None` if no password was required.
         verified_password: Option<PasswordHash>,
-        /// The same password hashed anew, with the parameters of today.
+        /// Hash of the same password with the current parameters.
         rehashed_password: Option<PasswordHash>,
-        /// What shows the second factor. Whoever has one and is asked for a password is refused without.
+        /// Proof of the second factor. Required if the user has one and signs in with a password.
         second_factor: Option<SecondFactorProof>,
-        /// The session that begins.
+        /// Session to open.
         session: NewSession,
     },
-    /// A session is used.
+    /// Records the use of a session.
     TouchSession {
-        /// Which.
+        /// Session that is used.
         session: SessionId,
-        /// From where.
+        /// Address of the client.
         address: IpAddr,
-        /// Seconds for which it lasts without another use.
+        /// Seconds without use after which it expires.
         idle_secs: i64,
-        /// What the password that was just typed was checked against, if one was. It is refused if the user has another one by now.
+        /// Hash that a password just entered was verified against, if any. Refused if the user has
+        /// another one by now.
         verified_password: Option<PasswordHash>,
     },
-    /// End sessions of a user.
+    /// Closes sessions of a user.
     CloseSessions {
-        /// Whose.
+        /// User of the sessions.
         user: UserId,
-        /// Which of them.
+        /// Sessions to close.
         selection: SessionSelection,
     },
-    /// Remove the rows of sessions and links that are over.
+    /// Removes rows of expired sessions and links.
     RemoveExpired,
 }
 
-/// Which sessions of a user end.
+/// Selection of sessions of a user to close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionSelection {
-    /// This one; nothing happens if it is not the user's.
+    /// This session. No effect if it belongs to another user.
     One(SessionId),
     /// All but this one.
     AllBut(SessionId),
-    /// All.
+    /// All sessions.
     All,
 }
 
 impl SessionSelection {
-    /// The sessions in words, for the log.
+    /// Description of the selection, for the log.
     pub fn description(self) -> &'static str {
         match self {
             Self::One(_) => "one of their sessions",
@@ -105,73 +110,74 @@ impl SessionSelection {
     }
 }
 
-/// A user to be made.
+/// User to create.
 #[derive(Clone, Debug)]
 pub struct NewUser {
-    /// Its UUID.
+    /// UUID of the user.
     pub uuid: Uuid,
-    /// Its name.
+    /// Name of the user.
     pub name: UserName,
-    /// Its password; `None`: it gets one by a link.
+    /// Password. `None`: the user sets one through a link.
     pub password: Option<PasswordHash>,
-    /// What it may do.
+    /// Rights of the user.
     pub grant: Grant,
 }
 
-/// The first owner.
+/// First owner.
 #[derive(Clone, Debug)]
 pub struct FirstUser {
-    /// Its UUID.
+    /// UUID of the user.
     pub uuid: Uuid,
-    /// Its name.
+    /// Name of the user.
     pub name: UserName,
-    /// How pages look to it.
+    /// Display preferences.
     pub preferences: UserPreferences,
 }
 
-/// What of a user changes; what is `None` stays.
+/// Changes of a user. Fields that are `None` stay.
 #[derive(Clone, Debug, Default)]
 pub struct UserChanges {
-    /// Its new name.
+    /// New name.
     pub name: Option<UserName>,
-    /// Its new password: all sessions but the one that asks for it end.
+    /// New password. All sessions but that of the request end.
     pub password: Option<PasswordHash>,
-    /// Its second factor, or that it has none from now on. Where it had none before, all sessions but the one that asks for it end.
+    /// New second factor, or `Some(None)` to remove it. Adding a first one ends all sessions but
+    /// that of the request.
     pub second_factor: Option<Option<SecondFactor>>,
-    /// What it may do from now on.
+    /// New rights.
     pub grant: Option<Grant>,
-    /// How pages look to it.
+    /// New display preferences.
     pub preferences: Option<UserPreferences>,
-    /// Whether it may sign in no more: all sessions end.
+    /// True to disable sign-in, which ends all sessions.
     pub disabled: Option<bool>,
 }
 
-/// A session to be opened.
+/// Session to open.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// What its cookie is recognised by.
+    /// Hash of its cookie.
     pub hash: KeyHash,
-    /// What the browser calls itself.
+    /// User agent of the browser.
     pub user_agent: Box<str>,
-    /// From where.
+    /// Address of the client.
     pub address: IpAddr,
-    /// Seconds for which it lasts without another use.
+    /// Seconds without use after which it expires.
     pub idle_secs: i64,
 }
 
-/// Why a command about users was refused.
+/// Reason for refusing a command about users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UserCommandError {
     /// Another user has that name.
     NameTaken,
-    /// There are as many users as there may be.
+    /// The maximum number of users is reached.
     TooManyUsers,
-    /// No owner would be left who may sign in.
+    /// No owner with permission to sign in would remain.
     LastOwner,
-    /// The link was used, has expired, or never was one.
+    /// The link was used, has expired, or never existed.
     LinkInvalid,
-    /// There is a user already.
+    /// A user exists already.
     UserExists,
-    /// The user may not sign in, or has another password or second factor than what was checked.
+    /// The user may not sign in, or has another password or second factor than the verified one.
     SignInRefused,
 }

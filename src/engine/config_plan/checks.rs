@@ -1,4 +1,4 @@
-//! Declared checks of a project: what they will be set to, with the channels and the parents that they name.
+//! Plans the declared checks of a project: their settings, channels and parents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::domain::status::Status;
 use crate::domain::text::Slug;
 use crate::engine::command::CheckUuids;
 
-/// A declared check, and which of those that are there it is.
+/// Declared check and the existing check that it matches, if any.
 struct MatchedCheck<'a> {
     declared: &'a DeclaredCheck,
     path: ObjectPath,
@@ -27,12 +27,12 @@ struct MatchedCheck<'a> {
     slug: Slug,
 }
 
-/// The checks that a project will have, as files may name them.
+/// Checks that a project will have, by the names that declarations use.
 #[derive(Default)]
 struct CheckLookup {
     slugs: BTreeMap<Slug, Vec<CheckId>>,
     uuids: BTreeMap<Uuid, CheckId>,
-    /// How each is shown.
+    /// Displayed name of each check.
     display_names: BTreeMap<CheckId, Box<str>>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> ConfigPlanner<'a> {
             parents.insert(check.id, named);
         }
         self.validate_no_cycle(within, &placed, &parents);
-        // What is new is there before anything else is looked at again: others may depend on it.
+        // New checks are created first, since others may depend on them.
         let (mut new, mut old) = (Vec::new(), Vec::new());
         for check in placed {
             let parents = parents.get(&check.id).cloned().unwrap_or_default();
@@ -63,7 +63,7 @@ impl<'a> ConfigPlanner<'a> {
         self.steps.extend(made.into_iter().chain(paused).chain(old));
     }
 
-    /// Which check is meant: by UUID, or by slug, or by the slug that it had before.
+    /// Finds the declared check: by UUID, by slug, or by its earlier slug.
     fn match_check(&mut self, within: &ProjectScope<'a>, wanted: &'a DeclaredCheck) -> Option<MatchedCheck<'a>> {
         let at = within.path(ObjectKind::Check, &wanted.id);
         let slug = wanted.edit.slug.clone().unwrap_or_default();
@@ -128,7 +128,7 @@ impl<'a> ConfigPlanner<'a> {
         }
     }
 
-    /// The checks that one names as its parents.
+    /// Resolves the parents of a check.
     fn resolve_parents(&mut self, within: &ProjectScope<'_>, check: &MatchedCheck<'_>, names: &CheckLookup) -> Parents {
         let mut ids = Vec::new();
         for parent in &check.declared.parents {
@@ -180,7 +180,7 @@ impl<'a> ConfigPlanner<'a> {
         }
     }
 
-    /// The channels that one names.
+    /// Resolves the channels of a check.
     fn resolve_channels(&mut self, at: &ObjectPath, choice: Option<&ChannelSelection>, channels: &ChannelLookup) -> Box<[ChannelId]> {
         let mut assigned = BTreeSet::new();
         match choice {
@@ -200,7 +200,7 @@ impl<'a> ConfigPlanner<'a> {
         assigned.into_iter().collect()
     }
 
-    /// What is to be done for a check.
+    /// Plans the steps for a check.
     fn plan_check(
         &mut self,
         within: &ProjectScope<'_>,
@@ -216,12 +216,12 @@ impl<'a> ConfigPlanner<'a> {
         let mut edit = wanted.edit.clone();
         let choice = edit.channels.take();
         let assigned = self.resolve_channels(&at, choice.as_ref(), channels);
-        // A new check that is declared with its UUID has had its texts elsewhere.
+        // A new check that is declared with its UUID had its texts on another server.
         let is_moved = there.is_none() && (wanted.uuid.is_some() || wanted.id.text().is_none());
         if let Some(field) = edit.first_overlong_field(stored).filter(|_| !is_moved) {
             self.add_conflict(&at, Some(field), "it is over a limit of today, and the check has not had it so far");
         }
-        // What has no meaning at the moment stays.
+        // Fields that currently have no meaning stay.
         let base = CheckSettings { timeout: stored.timeout, tz: stored.tz.clone(), ..CheckSettings::default() };
         let mut settings = edit.apply_to(&base, Some(assigned));
         (settings.failure_threshold, settings.parents) = (wanted.failure_threshold, parents);
@@ -259,7 +259,7 @@ impl<'a> ConfigPlanner<'a> {
         }
     }
 
-    /// The fields of a check, whatever it is called by.
+    /// Fields of a check, by which two versions are compared.
     fn check_fields(&self, settings: &CheckSettings, channels: &ChannelLookup, names: &CheckLookup) -> ObjectFields {
         let there = |id: &CheckId| self.state.check(*id).map(|check| display_name(&check.settings.slug, check.uuid));
         let parent = |id: &CheckId| names.display_names.get(id).cloned().or_else(|| there(id));

@@ -1,4 +1,4 @@
-//! Declared channels, maintenance windows and keys of a project.
+//! Plans declared channels, maintenance windows and keys of a project.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ use crate::engine::apply::MAX_WINDOWS;
 use crate::engine::command::NewKey;
 use crate::engine::state::choose_member;
 
-/// The channels that a project will have, as checks may name them.
+/// Channels that a project will have, by the names that checks use.
 #[derive(Default)]
 pub(super) struct ChannelLookup {
     by_name: HashMap<Box<str>, Vec<ChannelId>>,
@@ -32,14 +32,14 @@ impl ChannelLookup {
         self.all.insert(id, (name.into(), uuid, class));
     }
 
-    /// The UUID of the channel that a group means by a name or a UUID.
+    /// UUID of the channel that a group lists by name or UUID.
     fn find_member(&self, text: &str) -> Result<Uuid, String> {
         let found: Vec<_> =
             self.find_by_name(text).iter().filter_map(|id| self.all.get(id)).map(|(_, uuid, class)| (*uuid, *class)).collect();
         choose_member(text, &found)
     }
 
-    /// Fields of a channel as a difference shows them: the members of a group by name.
+    /// Fields of a channel as shown in a difference: the members of a group by name.
     fn fields(&self, name: &ChannelName, settings: &ChannelSettings) -> ObjectFields {
         let member = |uuid: Uuid| self.display_name(*self.by_uuid.get(&uuid)?).map(String::from);
         let mut fields = object_fields::channel_fields(&settings.with_member_names(member));
@@ -47,12 +47,12 @@ impl ChannelLookup {
         fields
     }
 
-    /// All of them, oldest first.
+    /// Numbers of all channels, oldest first.
     pub(super) fn ids(&self) -> impl Iterator<Item = ChannelId> {
         self.all.keys().copied()
     }
 
-    /// Those that have this name or UUID.
+    /// Channels with this name or UUID.
     pub(super) fn find_by_name(&self, name: &str) -> BTreeSet<ChannelId> {
         let by_uuid = match ObjectName::new(name) {
             ObjectName::Uuid(uuid) => self.by_uuid.get(&uuid).copied(),
@@ -61,7 +61,7 @@ impl ChannelLookup {
         self.by_name.get(name).into_iter().flatten().copied().chain(by_uuid).collect()
     }
 
-    /// How a difference calls one: by its name, or by its UUID where several have that.
+    /// Name of a channel in a difference: its name, or its UUID if several channels have the name.
     pub(super) fn display_name(&self, id: ChannelId) -> Option<Box<str>> {
         let (name, uuid, _) = self.all.get(&id)?;
         let is_only = self.by_name.get(name).is_some_and(|ids| ids.len() == 1);
@@ -70,7 +70,8 @@ impl ChannelLookup {
 }
 
 impl ConfigPlanner<'_> {
-    /// The one of several that a file means; `None`: there is none. Of two with the same name nobody knows.
+    /// Finds the existing object that a declaration means. `None` if there is none. Several with
+    /// the same name are recorded as a conflict.
     fn match_existing<T: Clone>(
         &mut self,
         at: &ObjectPath,
@@ -100,7 +101,7 @@ impl ConfigPlanner<'_> {
         all.find(|one| Some(named(one).0) == wanted)
     }
 
-    /// The UUID of something that is made: the one that is wanted, if nothing else has it.
+    /// UUID of a new object: the declared one, if no other object has it.
     pub(super) fn new_uuid(&mut self, at: &ObjectPath, id: &ObjectName, uuid: Option<Uuid>, is_taken: impl Fn(Uuid) -> bool) -> Uuid {
         let wanted = match id {
             ObjectName::Uuid(uuid) => Some(*uuid),
@@ -115,7 +116,7 @@ impl ConfigPlanner<'_> {
         wanted.unwrap_or(drawn)
     }
 
-    /// Plans the channels, and gives all that the project will have.
+    /// Plans the channels, and returns all channels that the project will have.
     pub(super) fn plan_channels(&mut self, within: &ProjectScope<'_>, wanted: &[DeclaredChannel]) -> ChannelLookup {
         let mut named = ChannelLookup::default();
         let there = || within.existing.into_iter().flat_map(|project_state| project_state.channels.values());
@@ -136,7 +137,7 @@ impl ConfigPlanner<'_> {
         }
         let others = there().filter(|channel| !self.declared_ids.contains(&channel.id.0) && !self.is_to_be_deleted(channel.id.0));
         others.for_each(|channel| named.add(channel.id, channel.name.as_str(), channel.uuid, channel.settings.kind().class));
-        // Groups may name channels that come after them in the file.
+        // Groups may list channels that are declared after them.
         for (channel, at, found, id, uuid) in placed {
             let settings = match channel.settings.with_resolved_members(None, |text| named.find_member(text)) {
                 Ok(settings) => settings.into_owned(),
@@ -182,7 +183,7 @@ impl ConfigPlanner<'_> {
         }
     }
 
-    /// Refuses a new value that its service cannot have given.
+    /// Refuses a new value that the service of the channel cannot have issued.
     fn has_implausible_value(&mut self, wanted: &ChannelSettings, stored: Option<&ChannelSettings>, at: &ObjectPath) -> bool {
         let refused = wanted.check_formats(stored).err();
         if let Some(error) = &refused {
@@ -191,7 +192,7 @@ impl ConfigPlanner<'_> {
         refused.is_some()
     }
 
-    /// The number and the UUID of a channel that is not there yet.
+    /// Number and UUID of a new channel.
     fn new_channel_ids(&mut self, wanted: &DeclaredChannel, at: &ObjectPath) -> (ChannelId, Uuid) {
         self.has_implausible_value(&wanted.settings, None, at);
         let id = ChannelId(self.new_id());
@@ -220,7 +221,7 @@ impl ConfigPlanner<'_> {
                 }
                 continue;
             }
-            // It stands in the file for longer than it lasts.
+            // The declaration may still contain a window that has ended.
             if matches!(times, WindowTimes::Once { to, .. } if to <= self.now) {
                 continue;
             }
@@ -244,7 +245,7 @@ impl ConfigPlanner<'_> {
             let at = within.path(ObjectKind::Key, &key.label.as_str());
             let there = within.existing.into_iter().flat_map(|project_state| project_state.keys());
             let there = there.filter_map(|id| self.state.key(id)).filter(|one| one.label == key.label);
-            // Without a label only a ping key can be meant.
+            // A declaration without a label can only mean a ping key.
             let there = there.filter(|one| !key.label.as_str().is_empty() || one.secret.access() == KeyAccess::Ping);
             let there: Vec<_> = there.collect();
             let same = match &key.secret {

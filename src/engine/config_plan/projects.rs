@@ -1,4 +1,4 @@
-//! Declared projects: which of those that are there each is, and the order in which what belongs to it is looked at.
+//! Plans declared projects: matches them with existing ones, and plans their objects in order.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,12 +11,12 @@ use crate::domain::ids::ProjectId;
 use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, Project, ProjectName};
 use crate::engine::state::ProjectState;
 
-/// A declared project.
+/// Declared project and its existing state.
 pub(super) struct ProjectScope<'a> {
     pub(super) id: ProjectId,
-    /// Its name, as paths have it.
+    /// Name of the project in paths.
     pub(super) name: Box<str>,
-    /// It, if it is there.
+    /// Existing project, if there is one.
     pub(super) existing: Option<&'a ProjectState>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> ConfigPlanner<'a> {
             self.add_conflict(at, Some("uuid"), "another project has this UUID; give its name, or was = its name to rename it");
         }
         let drawn = self.draw_uuid();
-        // 16 bytes are 22 characters, as many as such a key has.
+        // 16 bytes are encoded in 22 characters, the length of a badge key.
         let badge_key = URL_SAFE_NO_PAD.encode(self.draw_uuid()).into();
         let (check_limit, ping_log_limit) =
             (wanted.check_limit.unwrap_or_default(), wanted.ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT));

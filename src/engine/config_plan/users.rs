@@ -1,4 +1,4 @@
-//! Declared users of the dashboard.
+//! Plans declared users of the dashboard.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::engine::command::user::{NewUser, UserChanges};
 impl ConfigPlanner<'_> {
     pub(super) fn plan_users(&mut self, wanted: &[DeclaredUser]) {
         let mut added = 0;
-        // Who will be an owner that may sign in.
+        // Owners after the change, with permission to sign in.
         let can_own = |user: &User| user.grant.is_owner() && !user.disabled;
         let mut owners: BTreeMap<u64, bool> = self.state.users.iter().map(|user| (user.id.0, can_own(user))).collect();
         let had_owner = owners.values().any(|owns| *owns);
@@ -26,7 +26,7 @@ impl ConfigPlanner<'_> {
                 Some(there) => {
                     owners.insert(there.id.0, grant == Grant::Owner && !user.disabled.unwrap_or(there.disabled));
                     let step = self.plan_user_update(user, &there, grant, &at);
-                    // Somebody has to be an owner at each moment.
+                    // At least one owner must exist at any time.
                     let (first, second) = if owns { (step, None) } else { (None, step) };
                     self.steps.extend(first);
                     later.extend(second);
@@ -50,7 +50,7 @@ impl ConfigPlanner<'_> {
         }
     }
 
-    /// What a user may do, its projects by number.
+    /// Rights of a user, with the numbers of projects.
     fn resolve_grant(&mut self, at: &ObjectPath, wanted: &DeclaredGrant) -> Option<Grant> {
         let DeclaredGrant::Projects(named) = wanted else { return Some(Grant::Owner) };
         let mut projects = Vec::new();

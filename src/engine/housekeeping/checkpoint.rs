@@ -1,37 +1,38 @@
-//! The checkpoint: check rows are brought up to date with the logs, so that a start has little to replay and old pings may go.
+//! Checkpoint: updates check rows from the logs, so that a start has little to replay and old pings
+//! may be removed.
 
 use super::super::state::State;
 use super::{HousekeepingLimits, HousekeepingSlice};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::store::{Batch, MetaKey, StoreError};
 
-/// Checks that are looked at together, between two looks at the bytes written.
+/// Number of checks that are visited before the written bytes are counted again.
 const CHECKS_PER_STEP: usize = 64;
 
-/// A place in the log of pings, with the place in the log of flips that belongs to it.
+/// Position in the log of pings, with the corresponding position in the log of flips.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) struct LogPosition {
     pub(in crate::engine) arrival: Arrival,
     pub(in crate::engine) flip: FlipNumber,
-    /// Bytes of all bodies that were ever logged up to here, as far as they count as long.
+    /// Bytes of all bodies ever logged up to here, as far as they count as long.
     pub(in crate::engine) bytes: u64,
 }
 
-/// How far the check rows are.
+/// Progress of the checkpoint.
 pub(super) struct Checkpoint {
-    /// Check rows hold every ping and flip up to here.
+    /// Check rows contain every ping and flip up to here.
     pub(super) position: LogPosition,
-    /// One is due although the tail is short.
+    /// True if a checkpoint is due although the tail is short.
     due: bool,
     in_progress: Option<RunningCheckpoint>,
 }
 
 struct RunningCheckpoint {
-    /// What the check rows will hold when it is done.
+    /// Position that the check rows will have reached at the end.
     target: LogPosition,
-    /// The next check to be looked at.
+    /// Index of the next check to visit.
     next: usize,
-    /// The checks to be looked at, in order.
+    /// Checks to visit, in order.
     checks: Vec<CheckId>,
 }
 
@@ -40,7 +41,7 @@ impl Checkpoint {
         Self { position: done, due: false, in_progress: None }
     }
 
-    /// Makes one due, however short the tail is.
+    /// Requests a checkpoint, even if the tail is short.
     pub(super) fn request(&mut self) {
         self.due = true;
     }
@@ -49,7 +50,8 @@ impl Checkpoint {
         self.due || self.in_progress.is_some()
     }
 
-    /// Writes the next rows of a checkpoint that is due or in progress; `false` when there was nothing to write.
+    /// Writes the next rows of a checkpoint that is due or in progress. Returns `false` if there
+    /// was nothing to write.
     pub(super) fn run_slice(&mut self, slice: &HousekeepingSlice<'_>) -> Result<bool, StoreError> {
         let HousekeepingSlice { limits: thresholds, batch, state, newest, .. } = *slice;
         if self.in_progress.is_none() {
@@ -79,14 +81,14 @@ impl Checkpoint {
         Ok(true)
     }
 
-    /// Brings every check row up to date at once, for a clean stop.
+    /// Updates all check rows at once, for a clean stop.
     pub(super) fn write_full(&self, batch: &Batch, state: &State, newest: LogPosition) -> Result<(), StoreError> {
         let checks = state.projects().flat_map(|project_state| &project_state.checks).filter_map(|id| state.check(*id));
         batch.put_checks(checks.filter(|check| check.state.last_arrival > self.position.arrival))?;
         store_position(batch, newest)
     }
 
-    /// Whether the tail of the log, which a start has to replay, is long enough for a checkpoint.
+    /// True if the tail of the log, which a start must replay, is long enough for a checkpoint.
     fn is_tail_long(&self, slice: &HousekeepingSlice<'_>) -> bool {
         let newest = slice.newest;
         let (pings, bytes) = (newest.arrival.0 - self.position.arrival.0, newest.bytes - self.position.bytes);

@@ -1,33 +1,34 @@
-//! Long bodies that no ping has any more, or never had, leave the file piece by piece.
+//! Removes long bodies that belong to no ping from the file, chunk by chunk.
 
 use crate::store::{Batch, StoreError};
 
-/// How far the removal of pieces is.
+/// Progress of the removal of chunks.
 pub(super) struct ChunkPruning {
-    /// There may be some to remove.
+    /// True if there may be chunks to remove.
     due: bool,
-    /// Uploads before this stay: one of them cannot be read.
+    /// First upload to visit. An earlier one cannot be read.
     from: u64,
-    /// What is being removed at this moment.
+    /// Upload that is currently being removed.
     current_upload: Option<u64>,
-    /// Pieces that were removed.
+    /// Number of removed chunks.
     pub(super) removed: u64,
 }
 
 impl ChunkPruning {
-    /// A look is due.
+    /// Progress with a round that is due.
     pub(super) fn new_due() -> Self {
         Self { due: true, from: 0, current_upload: None, removed: 0 }
     }
 
-    /// Leaves what could not be read, if that was a piece, and begins again behind it; whether it was.
+    /// Skips the upload that could not be read, and continues after it. Returns true if an upload
+    /// was the cause.
     pub(super) fn skip_unreadable(&mut self) -> bool {
         let tried = self.current_upload.take();
         self.from = tried.map_or(self.from, |tried| tried + 1);
         tried.is_some()
     }
 
-    /// Makes a look due.
+    /// Makes a round due.
     pub(super) fn request(&mut self) {
         self.due = true;
     }
@@ -36,8 +37,9 @@ impl ChunkPruning {
         self.due
     }
 
-    /// Removes some pieces that no ping has: of one upload, so many bytes or a little more. That which is being `written` stays. `false`
-    /// when there was nothing to write.
+    /// Removes some chunks of one upload that no ping refers to, up to `most_bytes` or slightly
+    /// more. The upload `written` is in progress and stays. Returns `false` if there was nothing to
+    /// write.
     pub(super) fn run_slice(&mut self, batch: &Batch, most_bytes: u64, written: Option<u64>) -> Result<bool, StoreError> {
         if !self.due {
             return Ok(false);

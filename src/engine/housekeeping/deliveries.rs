@@ -1,4 +1,4 @@
-//! Pruning of the log of deliveries: by age, and by number so that each project keeps its share.
+//! Prunes the delivery log by age, and by number so that each project keeps its share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +9,22 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::state::State;
 use crate::store::{Batch, StoreError};
 
-/// The log is looked at whenever this part of what it keeps has been appended.
+/// The log is pruned each time that this fraction of its limit was appended.
 const LOOKS_PER_LIMIT: u64 = 50;
 
-/// How far the pruning is.
+/// Progress of the pruning.
 #[derive(Default)]
 pub(super) struct DeliveryPruning {
-    /// The log is to be looked at.
+    /// True if a round is due.
     due: bool,
-    /// Deliveries that were appended since it was looked at.
+    /// Number of deliveries appended since the last round.
     appended: u64,
-    /// What is in the file; `None` until the log is first too long, and after a failure.
+    /// Index of the deliveries in the file. `None` until the log is first too long, and after a
+    /// failure.
     index: Option<DeliveryIndex>,
 }
 
-/// The deliveries in the file by project. Those of which nobody knows the project any more count as those of project 0.
+/// Deliveries in the file by project. If the project is unknown, a delivery counts for project 0.
 #[derive(Default)]
 struct DeliveryIndex {
     projects: BTreeMap<ProjectId, BTreeSet<DeliveryNumber>>,
@@ -31,17 +32,17 @@ struct DeliveryIndex {
 }
 
 impl DeliveryPruning {
-    /// Has the log looked at.
+    /// Requests a round.
     pub(super) fn request(&mut self) {
         self.due = true;
     }
 
-    /// True if the log is to be looked at.
+    /// True if a round is due.
     pub(super) fn is_pending(&self) -> bool {
         self.due
     }
 
-    /// Takes note of deliveries that a batch appends to a log that keeps `most`.
+    /// Counts deliveries that a batch appends. `most` is the limit of the log.
     pub(super) fn count_appended(&mut self, deliveries: &[DeliveryRecord], state: &State, most: u64) {
         self.appended += deliveries.len() as u64;
         self.due |= self.appended >= most / LOOKS_PER_LIMIT;
@@ -50,13 +51,14 @@ impl DeliveryPruning {
         }
     }
 
-    /// Removes a slice of the deliveries that were finished `before` a moment or that are too many; `false`: nothing was to be removed.
+    /// Removes a slice of the deliveries that were finished before `before`, or that exceed the
+    /// limit. Returns `false` if there was nothing to remove.
     pub(super) fn run_slice(&mut self, slice: &HousekeepingSlice<'_>, before: Option<Timestamp>) -> Result<bool, StoreError> {
         if !self.due {
             return Ok(false);
         }
         let kept = slice.limits.max_deliveries;
-        // At least as many as were appended.
+        // At least the number that was appended.
         let most = slice.limits.slice_rows.max(usize::try_from(self.appended).unwrap_or(usize::MAX));
         let mut gone = slice.batch.deliveries_finished_before(before.unwrap_or(Timestamp::from_micros(i64::MIN)), most)?;
         let surplus = usize::try_from(slice.batch.delivery_count()?.saturating_sub(kept)).unwrap_or(usize::MAX);
@@ -77,14 +79,14 @@ impl DeliveryPruning {
     }
 }
 
-/// The project of the channel of a delivery, or else of its check.
+/// Project of the channel of a delivery, or else of its check.
 fn project_of(delivery: &DeliveryRecord, state: &State) -> ProjectId {
     let of_check = || state.check(delivery.check).map(|check| check.project);
     state.channel(delivery.channel).map(|channel| channel.project).or_else(of_check).unwrap_or(ProjectId(0))
 }
 
 impl DeliveryIndex {
-    /// Reads the whole log, apart from what is about to be removed.
+    /// Reads the whole log, except for deliveries that are about to be removed.
     fn read(batch: &Batch, state: &State, gone: &[DeliveryNumber]) -> Result<Self, StoreError> {
         let mut index = Self::default();
         batch.for_each_delivery(|number, delivery| {
@@ -101,15 +103,16 @@ impl DeliveryIndex {
     }
 
     fn remove(&mut self, number: DeliveryNumber) {
-        // By age all projects lose their oldest.
+        // Removal by age takes the oldest of all projects.
         let is_gone = self.projects.values_mut().any(|own| own.first() == Some(&number) && own.pop_first().is_some())
             || self.projects.values_mut().any(|own| own.remove(&number));
         self.len -= usize::from(is_gone);
     }
 
-    /// Takes out `count` deliveries: each time the oldest of the project that has the most.
+    /// Takes `count` deliveries out of the index: each time the oldest of the project with the
+    /// most.
     fn take_oldest(&mut self, count: usize, state: &State) -> Vec<DeliveryNumber> {
-        // Projects that were deleted share one share.
+        // Deleted projects have one share together.
         let deleted: Vec<_> = self.projects.keys().copied().filter(|id| *id != ProjectId(0) && state.project(*id).is_none()).collect();
         for id in deleted {
             let own = self.projects.remove(&id).unwrap_or_default();

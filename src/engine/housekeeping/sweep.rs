@@ -1,50 +1,52 @@
-//! The sweep: pings beyond the log limit of their check leave the file. The arrival log loses its old end; the few of it that are still
-//! within their limit are kept in tables of their own, from which they go when they die.
+//! Sweep: removes pings beyond the log limit of their check. The oldest entries of the arrival log
+//! are removed; the few that are still within their limit move to tables of kept pings, and are
+//! removed from there when they exceed it.
 
 use super::super::state::{ProjectState, State};
 use super::HousekeepingSlice;
 use crate::domain::ids::Arrival;
 use crate::store::{KeptPingCursor, KeptPruneResult, KeptPutResult, MetaKey, StoreError};
 
-/// What the file holds of pings.
+/// Number and size of the pings in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) struct LogSize {
-    /// Entries in the arrival log.
+    /// Number of entries in the arrival log.
     pub(in crate::engine) log_len: u64,
     /// Bytes of their bodies that count as long.
     pub(in crate::engine) log_bytes: u64,
-    /// Entries among the kept.
+    /// Number of kept pings.
     pub(in crate::engine) kept_len: u64,
     /// Bytes of their bodies that count as long.
     pub(in crate::engine) kept_bytes: u64,
 }
 
-/// How far the sweep is.
+/// Progress of the sweep.
 pub(super) struct Sweep {
     size: LogSize,
     goal: SweepGoal,
-    /// A sweep of the whole log is wanted once check rows hold all of it.
+    /// True if a sweep of the whole log is requested, once check rows contain all of it.
     requested: bool,
-    /// The log is swept once it has more entries than this.
+    /// Number of entries above which the log is swept.
     ceiling: u64,
-    /// What lies before this stays: some of it cannot be read.
+    /// Arrivals before this stay, since some of them cannot be read.
     pub(super) from: Arrival,
-    /// The log was swept up to here.
+    /// Arrival up to which the log was swept.
     swept_to: Arrival,
-    /// Where the look at all kept pings is, and how many are still to be looked at.
+    /// Cursor of the visit of all kept pings, and the number of those left.
     cursor: KeptPingCursor,
     kept_to_visit: u64,
-    /// Some of what has gone had a body in pieces, which are still there.
+    /// True if removed pings had bodies in chunks, which are still in the file.
     has_new_unreferenced: bool,
 }
 
-/// What a sweep is to reach.
+/// Goal of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SweepGoal {
     None,
-    /// No more entries than this. Most of those that go are dead: this sweep is the cheap one.
+    /// At most this number of entries. Most of the removed entries are dead, so this sweep is the
+    /// cheap one.
     Entries(u64),
-    /// Nothing up to this arrival, whatever has to be kept of it.
+    /// No entries up to this arrival, regardless of the number to keep.
     UpTo(Arrival),
 }
 
@@ -67,17 +69,17 @@ impl Sweep {
         self.size
     }
 
-    /// Has everything that is dead removed.
+    /// Requests the removal of all dead pings.
     pub(super) fn request(&mut self) {
         self.requested = true;
     }
 
-    /// Has every one of the kept looked at.
+    /// Requests a visit of all kept pings.
     pub(super) fn request_kept_pruning(&mut self) {
         (self.cursor, self.kept_to_visit) = (KeptPingCursor::default(), self.size.kept_len);
     }
 
-    /// Counts what was put among the kept; bytes of all their bodies that count as long.
+    /// Counts added kept pings. Returns the bytes of all their bodies that count as long.
     pub(super) fn add_kept(&mut self, KeptPutResult { pings, bytes, has_new_unreferenced: unreferred }: KeptPutResult) -> u64 {
         self.has_new_unreferenced |= unreferred;
         self.size.kept_len += pings;
@@ -89,22 +91,23 @@ impl Sweep {
         self.requested || self.goal != SweepGoal::None || self.kept_to_visit > 0
     }
 
-    /// Whether bodies in pieces have lost their last ping since the last time that this was asked.
+    /// True if bodies in chunks have lost their last ping since the last call.
     pub(super) fn take_unreferenced(&mut self) -> bool {
         std::mem::take(&mut self.has_new_unreferenced)
     }
 
-    /// Counts what a batch has appended.
+    /// Counts the pings that a batch has appended.
     pub(super) fn count_appended(&mut self, (pings, bytes): (u64, u64)) {
         self.size.log_len += pings;
         self.size.log_bytes += bytes;
     }
 
-    /// Does the next part of what is due; `false` when there was nothing to write. Check rows hold every ping up to `checkpoint`; nothing
-    /// after it may go, since a start would need it.
+    /// Runs the next part of the due work. Returns `false` if there was nothing to write. Check
+    /// rows contain every ping up to `checkpoint`; later ones cannot be removed, since a start
+    /// needs them.
     pub(super) fn run_slice(&mut self, slice: &HousekeepingSlice<'_>, checkpoint: Arrival) -> Result<bool, StoreError> {
         let HousekeepingSlice { batch, newest, .. } = *slice;
-        // The newest ping stays: a start takes the time from it.
+        // The newest ping stays, since a start takes the time from it.
         let checkpoint = checkpoint.min(Arrival(newest.arrival.0.saturating_sub(1)));
         if self.goal == SweepGoal::None {
             self.choose_goal(slice, checkpoint);
@@ -121,12 +124,13 @@ impl Sweep {
     fn choose_goal(&mut self, slice: &HousekeepingSlice<'_>, checkpoint: Arrival) {
         let HousekeepingSlice { limits: thresholds, state, .. } = *slice;
         let LogSize { log_len, log_bytes, kept_len, kept_bytes } = self.size;
-        // Bodies are carried over once at the most: the log may grow with what is kept.
+        // Each body is moved at most once: the log may grow with the kept bodies.
         let heavy = log_bytes > thresholds.slack_bytes + 2 * kept_bytes;
         if (self.requested || heavy) && checkpoint > self.swept_to {
             self.goal = SweepGoal::UpTo(checkpoint);
         } else if log_len > self.ceiling {
-            // Counting costs a step for each check, which the entries since the last count pay for. Some of the kept may be dead.
+            // Counting costs a step for each check, which the entries since the last count justify.
+            // Some of the kept pings may be dead.
             let live = live_ping_count(state).saturating_sub(kept_len);
             self.ceiling = 2 * live + thresholds.slack_entries;
             if log_len > self.ceiling {
@@ -148,7 +152,7 @@ impl Sweep {
             SweepGoal::Entries(target) => (checkpoint, self.size.log_len.saturating_sub(target)),
             SweepGoal::UpTo(arrival) => (arrival, u64::MAX),
         };
-        // Twice what came in, so that the sweep gets ahead of any rate.
+        // Twice the received amount, so that the sweep is faster than any rate.
         let most = usize::try_from((2 * pings).max(thresholds.slice_rows as u64).min(surplus)).unwrap_or(thresholds.slice_rows);
         let most_bytes = (2 * bytes).max(thresholds.sweep_bytes);
         let swept = batch.sweep_pings((self.from, up_to), (most, most_bytes), |check, n| state.is_ping_kept(check, n))?;
@@ -158,7 +162,7 @@ impl Sweep {
         let size = &mut self.size;
         debug_assert!(size.log_len >= swept.removed as u64, "{size:?}, {} removed", swept.removed);
         size.log_len -= swept.removed as u64;
-        // A damaged row does not say how long its body was.
+        // The size of the body of a damaged row is unknown.
         size.log_bytes = size.log_bytes.saturating_sub(swept.removed_bytes);
         size.kept_len += swept.kept as u64;
         size.kept_bytes += swept.kept_bytes;
@@ -191,12 +195,12 @@ impl Sweep {
                 self.kept_to_visit = self.size.kept_len;
             }
         }
-        // What is after the checkpoint stays: the next look at the entries has to wait for more of them.
+        // Entries after the checkpoint stay: the next count has to wait for more entries.
         self.ceiling = self.ceiling.max(self.size.log_len + slice.limits.slack_entries / 2);
         self.goal = SweepGoal::None;
     }
 
-    /// Looks at some of the kept pings and removes those that are dead.
+    /// Visits some kept pings and removes the dead ones.
     fn prune_kept(&mut self, slice: &HousekeepingSlice<'_>) -> Result<bool, StoreError> {
         let HousekeepingSlice { limits: thresholds, batch, state, .. } = *slice;
         if self.kept_to_visit == 0 {
@@ -213,18 +217,18 @@ impl Sweep {
     fn subtract_pruned(&mut self, pruned: &KeptPruneResult) {
         debug_assert!(self.size.kept_len >= pruned.removed as u64, "{:?}, {pruned:?}", self.size);
         self.size.kept_len -= pruned.removed as u64;
-        // A damaged row may have said that its body was shorter.
+        // A damaged row may have stated a shorter body.
         self.size.kept_bytes = self.size.kept_bytes.saturating_sub(pruned.removed_bytes);
         self.has_new_unreferenced |= pruned.has_new_unreferenced;
     }
 
-    /// Whether the file has more pings than are within their limits.
+    /// True if the file has more pings than their limits allow.
     pub(super) fn has_dead(&self, state: &State) -> bool {
         self.size.log_len + self.size.kept_len > live_ping_count(state)
     }
 }
 
-/// Pings that are within their limit.
+/// Number of pings within their limit.
 fn live_ping_count(state: &State) -> u64 {
     let of_project = |project_state: &ProjectState| {
         let limit = u64::from(project_state.project.ping_log_limit);

@@ -1,4 +1,5 @@
-//! What the outbox and the log of deliveries say of the audiences of checks that are down.
+//! Restores the records about audiences of checks that are down from the outbox and the delivery
+//! log.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,23 +11,24 @@ use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
 use crate::domain::timestamp::Timestamp;
 use crate::store::{Snapshot, StoreError};
 
-/// Reads which channels were not notified of the downtime that a check is in, and which have left its audience. An incident of a channel
-/// that has left and that nothing has closed is closed by the next commands.
+/// Reads which channels were not notified of the current downtime of a check, and which have left
+/// its audience. If the incident of a channel that has left is still open, the next commands close
+/// it.
 pub(super) fn read_audience_notes(snapshot: &Snapshot, state: &State) -> Result<AudienceNotes, StoreError> {
     let (notes, known, unsent, mut waiting) = (AudienceNotes::default(), HashSet::new(), Vec::new(), HashMap::new());
     let mut found = AudienceNotesBuilder { state, notes, decided_pairs: known, unsent_alerts: unsent };
     if state.projects().all(|project_state| project_state.alerted_down().is_empty()) {
         return Ok(found.notes);
     }
-    // Oldest first: an end that waits is newer than the downtime that waits with it.
+    // Oldest first: a queued recovery is newer than the queued alert of its downtime.
     for row in state.outbox.rows() {
         if let Some(check) = found.find_current_downtime(row.check, row.flip) {
             waiting.insert((row.check, row.channel), (row.number, row.event, check));
         }
     }
-    // When reminders were last delivered.
+    // Times of the last delivered reminders.
     let mut reminded = HashMap::<ChannelId, Timestamp>::new();
-    // Newest first. A row that cannot be read says nothing: the channel counts as notified.
+    // Newest first. An unreadable row is ignored, so the channel counts as notified.
     for delivery in snapshot.deliveries_before(DeliveryNumber(u64::MAX))? {
         let delivery = match delivery {
             Ok(delivery) => delivery,
@@ -37,7 +39,7 @@ pub(super) fn read_audience_notes(snapshot: &Snapshot, state: &State) -> Result<
             let last = reminded.entry(delivery.channel).or_insert(delivery.finished);
             *last = delivery.finished.max(*last);
         }
-        // An end may have been delivered while its downtime is still being sent.
+        // A recovery may have been delivered while the alert of the downtime is still being sent.
         let is_older = |(number, ..): &(DeliveryNumber, AlertEvent, &Check)| delivery.number < *number;
         if !waiting.get(&(delivery.check, delivery.channel)).is_some_and(is_older) {
             found.note_delivery(&delivery);
@@ -59,14 +61,14 @@ pub(super) fn read_audience_notes(snapshot: &Snapshot, state: &State) -> Result<
 struct AudienceNotesBuilder<'s> {
     state: &'s State,
     notes: AudienceNotes,
-    /// Pairs of which something newer was found.
+    /// Pairs for which a newer record was found.
     decided_pairs: HashSet<(CheckId, ChannelId)>,
-    /// Alerts that were never sent, with the time at which that was decided.
+    /// Alerts that were never sent, with the time of that decision.
     unsent_alerts: Vec<(&'s Check, ChannelId, Timestamp)>,
 }
 
 impl<'s> AudienceNotesBuilder<'s> {
-    /// The check, if the flip is the one by which it went down, and that was announced.
+    /// Returns the check if `flip` began its current downtime, and the downtime was alerted.
     fn find_current_downtime(&self, id: CheckId, flip: FlipNumber) -> Option<&'s Check> {
         self.state.check(id).filter(|check| check.state.notification.is_notified() && check.state.last_flip == flip)
     }

@@ -1,4 +1,5 @@
-//! Audiences of checks: the channels that a check is assigned to, those with `every=on`, and the members of groups among them.
+//! Audiences of checks: the channels of a check, those with `every=on`, and the members of groups
+//! among them.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,17 +15,19 @@ use crate::domain::check::Check;
 use crate::domain::ids::{ChannelId, ProjectId, parse_hyphenated_uuid};
 use crate::domain::project::Channel;
 
-/// The checks of its project to whose audience a channel belongs.
+/// Checks of its project whose audience a channel belongs to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AudienceMembership {
-    /// True if it belongs to that of every check.
+    /// True if it belongs to the audience of every check.
     is_every_check: bool,
-    /// It belongs to that of the checks that are assigned to one of these: the channel itself and the groups that it is a member of.
+    /// Channels through which it belongs to audiences: the channel itself and the groups that it is
+    /// a member of.
     via_channels: BTreeSet<ChannelId>,
 }
 
 impl AudienceMembership {
-    /// The channels to which those checks are assigned; `None`: it belongs to the audience of every check.
+    /// Channels whose checks these are. `None` if the channel belongs to the audience of every
+    /// check.
     pub fn via_channels(&self) -> Option<&BTreeSet<ChannelId>> {
         (!self.is_every_check).then_some(&self.via_channels)
     }
@@ -35,24 +38,24 @@ impl AudienceMembership {
     }
 }
 
-/// The reason why an alert about a downtime of a check reaches no channel.
+/// Reason why an alert for a downtime of a check reaches no channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnnotifiedReason {
-    /// No channel is assigned to it, and none has `every=on`.
+    /// The check has no channel, and no channel has `every=on`.
     NoChannel,
-    /// Its groups have no channel.
+    /// The groups of the check have no members.
     NoMember,
-    /// Its channels are disabled.
+    /// All channels of the check are disabled.
     Disabled,
-    /// Its channels are set to take no such alert.
+    /// The channels of the check do not accept alerts for downtimes.
     AlertNotAccepted,
 }
 
 impl UnnotifiedReason {
-    /// The reason where the channels lack what they need to deliver.
+    /// Reason if the channels lack something that they need to deliver.
     pub const CANNOT_DELIVER: &'static str = "its channels cannot deliver";
 
-    /// The reason, as the rest of "nobody is notified: ".
+    /// Reason as the end of a log line, with the check as "it".
     pub fn description(self) -> &'static str {
         match self {
             Self::NoChannel => "it has no channel",
@@ -63,7 +66,7 @@ impl UnnotifiedReason {
     }
 }
 
-/// The members of the groups of a project, and the groups of its channels: a project may have a thousand of either.
+/// Index of the groups of a project and their members: a project may have a thousand of either.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupIndex {
     /// Channels by UUID.
@@ -75,7 +78,7 @@ pub(super) struct GroupIndex {
 }
 
 impl GroupIndex {
-    /// A channel takes the place of what it was before.
+    /// Replaces a channel in the index.
     pub(super) fn put(&mut self, old: Option<&Channel>, new: Option<&Channel>) {
         if let Some(channel) = old {
             self.by_uuid.remove(&channel.uuid);
@@ -89,12 +92,12 @@ impl GroupIndex {
         }
     }
 
-    /// The channels that these groups stand for, each once or more often; channels of other kinds stand for none.
+    /// Members of these groups. A channel may occur several times. Other channels have no members.
     fn members<'a>(&'a self, groups: impl Iterator<Item = &'a Arc<Channel>>) -> impl Iterator<Item = &'a ChannelId> {
         groups.flat_map(|group| group.settings.members()).filter_map(|member| self.by_uuid.get(&member))
     }
 
-    /// The groups that a channel is a member of, each once.
+    /// Groups that a channel is a member of, each once.
     fn groups_of(&self, channel: &Channel) -> impl Iterator<Item = &ChannelId> {
         self.by_member.get(&channel.uuid).into_iter().flatten()
     }
@@ -120,7 +123,8 @@ impl State {
         all.map(|channel| (channel.id, Arc::clone(channel))).collect()
     }
 
-    /// The reason why an alert about a downtime of a check would reach no channel; `None`: it would reach one.
+    /// Reason why an alert for a downtime of a check would reach no channel. `None` if it reaches
+    /// one.
     pub fn unnotified_reason(&self, check: &Check) -> Option<UnnotifiedReason> {
         let audience = self.audience(check, AlertEvent::Down);
         if !audience.is_empty() {
@@ -140,7 +144,7 @@ impl State {
         })
     }
 
-    /// The channels that a group stands for, in its order; none for every other kind.
+    /// Members of a group, in its order. Empty for other channels.
     pub fn members_of(&self, group: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let project_state = self.project(group.project).into_iter();
         project_state.flat_map(|project_state| {
@@ -149,13 +153,13 @@ impl State {
         })
     }
 
-    /// The groups that a channel is a member of, oldest first.
+    /// Groups that a channel is a member of, oldest first.
     pub fn groups_of(&self, channel: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let project_state = self.project(channel.project).into_iter();
         project_state.flat_map(|project_state| project_state.groups.groups_of(channel).filter_map(|id| project_state.channels.get(id)))
     }
 
-    /// The UUID of the channel that a group of this project means by a name or a UUID.
+    /// UUID of the channel that a group of this project lists by name or UUID.
     ///
     /// # Errors
     /// With the rest of a sentence that begins with the setting.
@@ -170,7 +174,7 @@ impl State {
         choose_member(text, &found)
     }
 
-    /// The settings of a channel as they are shown: the members of a group by name.
+    /// Settings of a channel for display: the members of a group by name.
     pub fn display_settings<'a>(&self, channel: &'a Channel) -> Cow<'a, ChannelSettings> {
         let project_state = self.project(channel.project);
         channel.settings.with_member_names(|uuid| {
@@ -181,7 +185,7 @@ impl State {
         })
     }
 
-    /// Returns to which audiences a channel belongs.
+    /// Returns the audiences that a channel belongs to.
     pub fn audience_membership(&self, channel: &Channel) -> AudienceMembership {
         let project_state = self.project(channel.project);
         let groups = project_state.into_iter().flat_map(|project_state| project_state.groups.groups_of(channel)).copied();
@@ -194,7 +198,8 @@ impl State {
     }
 }
 
-/// The member that a group means by a text, if these are the channels of the project that have that name or UUID.
+/// UUID of the member that a group lists as `text`. `found` are the channels of the project with
+/// that name or UUID.
 ///
 /// # Errors
 /// With the rest of a sentence that begins with the setting.
@@ -221,7 +226,7 @@ mod tests {
 
     const NAMES: [&str; 3] = ["", "a", "b"];
 
-    /// A channel of this number; a group lists the UUIDs of those numbers.
+    /// Channel with this number. A group lists the UUIDs of the numbers in `listed`.
     fn channel(id: u64, name: usize, listed: Option<&[u64]>) -> Channel {
         let uuid = |id: u64| Uuid::from_u128(u128::from(id));
         let settings = match listed.filter(|listed| !listed.is_empty()) {

@@ -1,4 +1,5 @@
-//! What changes the state: the writer's own as it works, the published one after the commit.
+//! Changes of the state: applied by the writer to its own state at once, and to the published one
+//! after the commit.
 
 use std::sync::Arc;
 
@@ -13,54 +14,57 @@ use crate::domain::maintenance_window::MaintenanceWindow;
 use crate::domain::project::{BadgeSecret, Channel, Project, ProjectKey};
 use crate::domain::timestamp::Timestamp;
 
-/// One change of the state.
+/// Single change of the state.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A ping moved the check; the log entry says so, its row need not be written.
+    /// A ping has changed the state of the check. The log entry contains the change, so the row is
+    /// not written.
     Pinged {
-        /// Which check.
+        /// Check that was pinged.
         id: CheckId,
-        /// What has become of it.
+        /// State after the ping.
         state: CheckState,
-        /// Its deadline is earlier than before, or there was none.
+        /// True if its deadline is earlier than before, or is new.
         is_earlier_deadline: bool,
     },
-    /// A check is new or was changed: its row is to be written.
+    /// A check was created or changed: its row is to be written.
     Check(Box<Check>),
-    /// A check is gone.
+    /// A check was deleted.
     CheckGone(CheckId),
-    /// A project is new or was changed.
+    /// A project was created or changed.
     Project(Arc<Project>),
-    /// A project is gone. Its keys and channels went before it; its checks are gone with it, their rows are still to be removed.
+    /// A project was deleted, after its keys and channels. Its checks are deleted with it; their
+    /// rows are still to be removed.
     ProjectGone(ProjectId),
-    /// A key is new, was used, or is recognised by something else.
+    /// A key was created or used, or its secret has changed.
     Key(Arc<ProjectKey>),
-    /// A key is gone.
+    /// A key was deleted.
     KeyGone(KeyId),
-    /// A channel is new or was changed.
+    /// A channel was created or changed.
     Channel(Arc<Channel>),
-    /// A channel is gone.
+    /// A channel was deleted.
     ChannelGone(ChannelId),
-    /// A maintenance window is new.
+    /// A maintenance window was created or changed.
     Window(Arc<MaintenanceWindow>),
-    /// A maintenance window is gone.
+    /// A maintenance window was deleted.
     WindowGone(ProjectId, WindowId),
-    /// Somebody else owns the object of this number from now on, or nobody. What is gone nobody owns.
+    /// The source that owns the object with this number has changed. `None`: no source owns it.
+    /// Deleted objects have no source.
     Source(u64, Option<ConfigSource>),
-    /// Something has changed of the imports under way, at that moment. No row says so.
+    /// Open imports have changed, at this time. No row is written for it.
     Import(ImportChange, Timestamp),
-    /// No pings could be taken at these times, oldest first; these are all that are remembered.
+    /// Outages of the server have changed. These are all that are kept, oldest first.
     Outages(Arc<[Outage]>),
-    /// A row of the outbox is new or was changed.
+    /// A row of the outbox was created or changed.
     Queued(Arc<OutboxRow>),
-    /// A row of the outbox is gone.
+    /// A row of the outbox was removed.
     Unqueued(DeliveryNumber),
-    /// Something has changed of users, their sessions and links.
+    /// Users, sessions or links have changed.
     User(UserChange),
-    /// These are the secrets of other servers that keys need.
+    /// Secrets of other servers that keys need have changed.
     LegacySecrets(Arc<LegacySecrets>),
-    /// Badge URLs are signed with this secret.
+    /// The secret that signs badge URLs has changed.
     BadgeSecret(BadgeSecret),
-    /// The database is told from every other one by this number.
+    /// The number that distinguishes this database from others has changed.
     Instance([u8; 4]),
 }

@@ -1,4 +1,4 @@
-//! Which checks depend on a check, for whoever has to look at them again when it changes.
+//! Index of the checks that depend on a check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,14 @@ use crate::domain::alert::{HoldReason, NotificationState};
 use crate::domain::check::{Check, CheckSettings};
 use crate::domain::ids::CheckId;
 
-/// Parents with their children. Thousands of children of one parent come and go one by one.
+/// Parents with their children. One parent may have thousands of children, which are added and
+/// removed one by one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChildIndex(BTreeSet<(CheckId, CheckId)>);
 
 impl ChildIndex {
-    /// A check has got other settings, is new (`old` is `None`) or goes (`new` is `None`).
+    /// Updates the parents of a check. `old` is `None` if it is new, `new` is `None` if it is
+    /// deleted.
     pub(super) fn update(&mut self, id: CheckId, old: Option<&CheckSettings>, new: Option<&CheckSettings>) {
         let [old, new] = [old, new].map(|settings| settings.map(|settings| settings.parents.ids()).unwrap_or_default());
         for parent in old.iter().filter(|parent| !new.contains(parent)) {
@@ -24,8 +26,8 @@ impl ChildIndex {
     }
 }
 
-/// Checks whose alerts are held because a parent is down, by that parent. There are few of them while all is well, however many children
-/// a parent has.
+/// Checks whose alerts are held because a parent is down, by that parent. Usually there are few of
+/// them, however many children a parent has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HiddenChecks {
     parents: BTreeMap<CheckId, CheckId>,
@@ -33,7 +35,7 @@ pub(super) struct HiddenChecks {
 }
 
 impl HiddenChecks {
-    /// Takes note of a check; `None`: it is gone.
+    /// Updates a check. `None` if it was deleted.
     pub(super) fn update(&mut self, id: CheckId, check: Option<&Check>) {
         let parent = match check.map(|check| check.state.notification) {
             Some(NotificationState::Pending { reason: HoldReason::ParentDown(parent), .. }) => Some(parent),
@@ -51,12 +53,12 @@ impl HiddenChecks {
 }
 
 impl ProjectState {
-    /// The checks that are held behind a check, oldest first. It may be gone itself.
+    /// Checks whose alerts are held because of a check, oldest first. That check may be deleted.
     pub fn hidden_behind(&self, parent: CheckId) -> impl Iterator<Item = CheckId> {
         self.hidden_checks.children.range((parent, CheckId(0))..=(parent, CheckId(u64::MAX))).map(|(_, child)| *child)
     }
 
-    /// The checks that depend on a check, oldest first. It may be gone itself.
+    /// Checks that depend on a check, oldest first. That check may be deleted.
     pub fn children_of(&self, parent: CheckId) -> impl Iterator<Item = CheckId> {
         self.children.0.range((parent, CheckId(0))..=(parent, CheckId(u64::MAX))).map(|(_, child)| *child)
     }

@@ -1,11 +1,11 @@
-//! The project that a command concerns.
+//! Determines the project that a command concerns.
 
 use super::State;
 use crate::domain::ids::{CheckId, ProjectId};
 use crate::engine::command::{Command, PingTarget};
 
 impl State {
-    /// Returns the project that a command concerns, if it concerns the checks of one project alone.
+    /// Returns the project that a command concerns, if it concerns checks of one project only.
     pub fn project_of(&self, command: &Command) -> Option<ProjectId> {
         let of_check = |id: CheckId| self.check(id).map(|check| check.project);
         let of_target = |target: &PingTarget| match target {

@@ -1,20 +1,21 @@
-//! What files own: the objects of each source by number, whatever they are, since all numbers come from one sequence.
+//! Objects that declared configuration owns: the objects of each source by number. One index serves
+//! all kinds, since all numbers come from one sequence.
 
 use std::collections::BTreeMap;
 
 use crate::domain::declared::ConfigSource;
 
-/// See the module.
+/// Objects that declared configuration owns, by number.
 #[derive(Clone, Debug, Default)]
 pub struct DeclaredObjects(BTreeMap<u64, ConfigSource>);
 
 impl DeclaredObjects {
-    /// Who owns an object.
+    /// Source that owns an object.
     pub fn source(&self, id: u64) -> Option<&ConfigSource> {
         self.0.get(&id)
     }
 
-    /// The numbers of what a source owns.
+    /// Numbers of the objects that a source owns.
     pub fn ids_of(&self, source: &ConfigSource) -> impl Iterator<Item = u64> {
         self.0.iter().filter(move |(_, owner)| *owner == source).map(|(id, _)| *id)
     }

@@ -1,5 +1,5 @@
-//! Imports that are under way: what was handed over waits here, and nobody sees it. They do not outlive the process: whoever handed it over
-//! begins again.
+//! Open imports with their staged, invisible objects. They are lost when the process ends; the
+//! client then begins again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -10,48 +10,48 @@ use crate::domain::ids::{CheckId, FlipNumber};
 use crate::domain::import_item::{ImportId, ImportItem, ImportItemCounts};
 use crate::domain::timestamp::Timestamp;
 
-/// One change of them.
+/// Single change of the open imports.
 #[derive(Clone, Debug)]
 pub enum ImportChange {
-    /// One has begun, which gives out these numbers.
+    /// An import has begun and reserved these numbers.
     Begun(Range<u64>),
-    /// Entries of logs are in the file.
+    /// Log entries were written to the file.
     Logged {
-        /// Of which import.
+        /// Import of the entries.
         import: ImportId,
-        /// How far the logs of these checks are now.
+        /// New log positions of the checks.
         logs: Vec<(CheckId, ImportLogPosition)>,
-        /// So many pings were among them.
+        /// Number of pings.
         pings: u64,
-        /// So many flips.
+        /// Number of flips.
         flips: u64,
     },
-    /// Things were handed over.
+    /// Objects were staged.
     Objects {
-        /// Of which import.
+        /// Import of the objects.
         import: ImportId,
-        /// What.
+        /// Staged objects.
         objects: Arc<[ImportItem]>,
-        /// About how many bytes they take.
+        /// Approximate size of the objects in bytes.
         bytes: usize,
     },
-    /// One is over.
+    /// An import has ended.
     Ended {
-        /// Which.
+        /// Import that has ended.
         import: ImportId,
-        /// Entries of logs are in the file that belong to no check now.
+        /// True if the file contains log entries that now belong to no check.
         has_leftovers: bool,
     },
 }
 
-/// How far the log of a check is that is being imported.
+/// Log position of a check that is being imported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImportLogPosition {
-    /// The highest number of a ping.
+    /// Highest number of a ping.
     pub last_ping: u64,
-    /// The newest flip.
+    /// Newest flip.
     pub last_flip: FlipNumber,
-    /// When that was.
+    /// Time of the newest flip.
     pub last_flip_at: Timestamp,
 }
 
@@ -61,67 +61,67 @@ impl Default for ImportLogPosition {
     }
 }
 
-/// An import under way.
+/// Import in progress.
 #[derive(Clone, Debug)]
 pub struct OpenImport {
-    /// The numbers that it gives out.
+    /// Numbers reserved for its objects.
     pub numbers: Range<u64>,
-    /// When it began.
+    /// Time of its beginning.
     pub begun_at: Timestamp,
-    /// When something was last handed over.
+    /// Time of its last step.
     pub last_activity: Timestamp,
-    /// What was handed over.
+    /// Staged objects.
     pub objects: Vec<Arc<[ImportItem]>>,
-    /// About how many bytes that takes.
+    /// Approximate size of the staged objects in bytes.
     pub bytes: usize,
-    /// How much it is.
+    /// Number of staged items.
     pub counts: ImportItemCounts,
     logs: HashMap<CheckId, ImportLogPosition>,
 }
 
 impl OpenImport {
-    /// How far the log of a check is.
+    /// Log position of a check.
     pub fn log_position(&self, check: CheckId) -> ImportLogPosition {
         self.logs.get(&check).copied().unwrap_or_default()
     }
 
-    /// The checks of which something was logged.
+    /// Checks with log entries.
     pub fn checks_with_logs(&self) -> impl Iterator<Item = CheckId> {
         self.logs.keys().copied()
     }
 }
 
-/// See the module.
+/// Open imports, by number.
 #[derive(Clone, Debug, Default)]
 pub struct OpenImports(BTreeMap<ImportId, OpenImport>);
 
 impl OpenImports {
-    /// How many there are.
+    /// Number of open imports.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// True if no import is open.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The import of this number.
+    /// Import with this number.
     pub fn get(&self, import: ImportId) -> Option<&OpenImport> {
         self.0.get(&import)
     }
 
-    /// All of them, oldest first.
+    /// All open imports, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (ImportId, &OpenImport)> {
         self.0.iter().map(|(import, staging)| (*import, staging))
     }
 
-    /// About how many bytes they take together.
+    /// Approximate total size in bytes.
     pub fn bytes(&self) -> usize {
         self.0.values().map(|staging| staging.bytes).sum()
     }
 
-    /// Whether this is the number of a check of one of them.
+    /// True if the number belongs to a check of an open import.
     pub fn contains_check(&self, check: CheckId) -> bool {
         self.0.values().any(|staging| staging.numbers.contains(&check.0))
     }
@@ -163,7 +163,7 @@ impl OpenImports {
 }
 
 impl State {
-    /// Whether there is a check of this number, or will be when an import has ended.
+    /// True if a check with this number exists or is being imported.
     pub fn is_known_or_imported(&self, id: CheckId) -> bool {
         self.check(id).is_some() || self.imports.contains_check(id)
     }

@@ -1,4 +1,4 @@
-//! Keys by their numbers, and by what each is recognised by.
+//! Index of keys by number and by secret.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::legacy_keys::{LegacyKey, LegacySecrets};
 use crate::domain::project::{KeyHash, KeySecret, PingKey, ProjectKey};
 
-/// See the module.
+/// Keys by number and by secret.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyIndex {
     keys: BTreeMap<KeyId, Arc<ProjectKey>>,
@@ -18,7 +18,7 @@ pub(super) struct KeyIndex {
 }
 
 impl KeyIndex {
-    /// A key is new, or is recognised by something else from now on.
+    /// Adds a key, or updates its secret.
     pub(super) fn put(&mut self, key: &Arc<ProjectKey>) {
         if let Some(old) = self.keys.insert(key.id, Arc::clone(key)).filter(|old| old.secret != key.secret) {
             self.remove_lookups(&old);
@@ -30,7 +30,7 @@ impl KeyIndex {
         }
     }
 
-    /// The key that is gone.
+    /// Removes and returns a key.
     pub(super) fn remove(&mut self, id: KeyId) -> Option<Arc<ProjectKey>> {
         let key = self.keys.remove(&id)?;
         self.remove_lookups(&key);
@@ -47,37 +47,37 @@ impl KeyIndex {
 }
 
 impl State {
-    /// Every key, oldest first.
+    /// All keys, oldest first.
     pub fn keys(&self) -> impl Iterator<Item = &Arc<ProjectKey>> {
         self.keys.keys.values()
     }
 
-    /// A key by its number.
+    /// Key with this number.
     pub fn key(&self, id: KeyId) -> Option<&Arc<ProjectKey>> {
         self.keys.keys.get(&id)
     }
 
-    /// The API key of this hash.
+    /// API key with this hash.
     pub fn key_by_hash(&self, hash: &KeyHash) -> Option<&Arc<ProjectKey>> {
         self.key(*self.keys.by_hash.get(hash)?)
     }
 
-    /// The API key of another server that is recognised by this, and that nobody has used here yet.
+    /// API key of another server that has not been used here yet.
     pub fn legacy_key(&self, hashed: &LegacyKey) -> Option<&Arc<ProjectKey>> {
         self.key(*self.keys.by_legacy_key.get(hashed)?)
     }
 
-    /// The key that is this ping key.
+    /// Key record of this ping key.
     pub fn key_by_ping_key(&self, key: &PingKey) -> Option<&Arc<ProjectKey>> {
         self.key(*self.keys.by_ping_key.get(key)?)
     }
 
-    /// The project that a ping key belongs to.
+    /// Project of a ping key.
     pub fn project_by_ping_key(&self, key: &PingKey) -> Option<ProjectId> {
         self.key_by_ping_key(key).map(|key| key.project)
     }
 
-    /// The adopted secrets that keys still need; `None`: all of them.
+    /// Legacy secrets that keys still need. `None` if all are needed.
     pub fn legacy_secrets_in_use(&self) -> Option<LegacySecrets> {
         if self.legacy_secrets.is_empty() {
             return None;

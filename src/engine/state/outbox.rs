@@ -1,4 +1,4 @@
-//! What waits to be sent, by number, by channel and by check.
+//! Outbox: queued alerts, by number, by channel and by check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -8,44 +8,45 @@ use super::State;
 use crate::domain::alert::OutboxRow;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 
-/// Rows that wait in all: see [limits](crate::docs::limits).
+/// Maximum number of rows in total: see [limits](crate::docs::limits).
 const MAX_OUTBOX_ROWS: usize = 200_000;
 
-/// See the module.
+/// Queued alerts, one row for each channel.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     rows: BTreeMap<DeliveryNumber, Arc<OutboxRow>>,
     by_channel: BTreeSet<(ChannelId, DeliveryNumber)>,
     by_check: BTreeSet<(CheckId, ChannelId, DeliveryNumber)>,
-    /// Attempts that began since the start, and are still to be reported.
+    /// Rows whose attempts have begun since the start and are not reported yet.
     sending: BTreeSet<DeliveryNumber>,
-    /// The projects of the channels for which something waits, and how much waits of each.
+    /// Projects of the channels with queued rows, and the number of rows of each project.
     projects: BTreeMap<ChannelId, ProjectId>,
     row_counts: BTreeMap<ProjectId, usize>,
 }
 
 impl Outbox {
-    /// How much waits.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether a project may add nothing: it has as many rows as are free. So there is room for every other one.
+    /// True if a project may add no rows, since it has as many as are free. So every other project
+    /// still has space.
     pub fn is_full_for(&self, project: ProjectId) -> bool {
         self.row_counts.get(&project).copied().unwrap_or_default() >= MAX_OUTBOX_ROWS.saturating_sub(self.len())
     }
 
-    /// Whether nothing waits.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The row of this number.
+    /// Row with this number.
     pub fn get(&self, number: DeliveryNumber) -> Option<&Arc<OutboxRow>> {
         self.rows.get(&number)
     }
 
-    /// Whether somebody is sending this row, and will report what comes of it.
+    /// True if this row is being sent and its result will be reported.
     pub fn is_sending(&self, number: DeliveryNumber) -> bool {
         self.sending.contains(&number)
     }
@@ -55,7 +56,7 @@ impl Outbox {
         self.rows.values()
     }
 
-    /// The channels for which something waits.
+    /// Channels with queued rows.
     pub fn channels(&self) -> impl Iterator<Item = ChannelId> {
         let mut last = None;
         std::iter::from_fn(move || {
@@ -65,36 +66,37 @@ impl Outbox {
         })
     }
 
-    /// What waits for a channel, oldest first.
+    /// Rows of a channel, oldest first.
     pub fn rows_of_channel(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Arc<OutboxRow>> {
         let range = (channel, DeliveryNumber(0))..=(channel, DeliveryNumber(u64::MAX));
         self.by_channel.range(range).filter_map(|(_, number)| self.get(*number))
     }
 
-    /// What waits for a channel after this number, oldest first.
+    /// Rows of a channel after the number `after`, oldest first.
     pub fn rows_of_channel_after(&self, channel: ChannelId, after: DeliveryNumber) -> impl Iterator<Item = &Arc<OutboxRow>> {
         let range = (Bound::Excluded((channel, after)), Bound::Included((channel, DeliveryNumber(u64::MAX))));
         self.by_channel.range(range).filter_map(|(_, number)| self.get(*number))
     }
 
-    /// How much waits for a channel.
+    /// Number of rows of a channel.
     pub fn row_count_of(&self, channel: ChannelId) -> usize {
         self.by_channel.range((channel, DeliveryNumber(0))..=(channel, DeliveryNumber(u64::MAX))).count()
     }
 
-    /// What waits about a check, channel by channel, oldest first.
+    /// Rows of a check, by channel, oldest first.
     pub fn rows_of_check(&self, check: CheckId) -> impl Iterator<Item = &Arc<OutboxRow>> {
         let range = (check, ChannelId(0), DeliveryNumber(0))..=(check, ChannelId(u64::MAX), DeliveryNumber(u64::MAX));
         self.by_check.range(range).filter_map(|(.., number)| self.get(*number))
     }
 
-    /// What waits for a channel about a check, oldest first.
+    /// Rows of a channel about a check, oldest first.
     pub fn rows_of_pair(&self, channel: ChannelId, check: CheckId) -> impl Iterator<Item = &Arc<OutboxRow>> {
         let range = (check, channel, DeliveryNumber(0))..=(check, channel, DeliveryNumber(u64::MAX));
         self.by_check.range(range).filter_map(|(.., number)| self.get(*number))
     }
 
-    /// `project`: that of the channel; `None`: it is gone.
+    /// Adds or replaces a row. `project` is that of the channel, or `None` if the channel was
+    /// deleted.
     pub(super) fn put(&mut self, row: &Arc<OutboxRow>, project: Option<ProjectId>) {
         if self.by_channel.insert((row.channel, row.number)) {
             let project = self.projects.entry(row.channel).or_insert(project.unwrap_or(ProjectId(0)));
@@ -109,7 +111,7 @@ impl Outbox {
         self.rows.insert(row.number, Arc::clone(row));
     }
 
-    /// Removes a row; for whom it was.
+    /// Removes a row and returns its channel.
     pub(super) fn remove(&mut self, number: DeliveryNumber) -> Option<ChannelId> {
         let row = self.rows.remove(&number)?;
         self.sending.remove(&number);
@@ -127,28 +129,28 @@ impl Outbox {
 }
 
 impl State {
-    /// What waits although nobody sends it: its channel is gone or disabled.
+    /// Rows that will not be sent because their channel is deleted or disabled.
     pub fn unsendable_rows(&self) -> impl Iterator<Item = &Arc<OutboxRow>> {
         self.unsendable_channels.iter().flat_map(|channel| self.idle_rows(*channel))
     }
 
-    /// What waits for a channel, apart from what is being sent.
+    /// Rows of a channel, except for those being sent.
     fn idle_rows(&self, channel: ChannelId) -> impl Iterator<Item = &Arc<OutboxRow>> {
         self.outbox.rows_of_channel(channel).filter(|row| !self.outbox.is_sending(row.number))
     }
 
-    /// Whether this channel is there and enabled.
+    /// True if this channel exists and is enabled.
     pub fn is_sendable(&self, channel: ChannelId) -> bool {
         self.channel(channel).is_some_and(|channel| channel.health.disabled.is_none())
     }
 
-    /// What the file says to be sent is sent by nobody: whoever did has ended.
+    /// Marks all rows as not being sent, after the file was read: no attempt in it is in progress.
     pub(in crate::engine) fn clear_sending(&mut self) {
         self.outbox.sending.clear();
         self.outbox.channels().collect::<Vec<_>>().into_iter().for_each(|channel| self.update_unsendable_channel(channel));
     }
 
-    /// Keeps track of the channels for which something waits in vain.
+    /// Updates the set of channels with rows that cannot be sent.
     pub(super) fn update_unsendable_channel(&mut self, id: ChannelId) {
         if self.is_sendable(id) || self.idle_rows(id).next().is_none() {
             self.unsendable_channels.remove(&id);

@@ -1,4 +1,4 @@
-//! What is known of a project beside its checks themselves: its keys, those of its checks that are down, and look-ups by settings.
+//! Lookups of a project: its keys, its checks that are down, and checks by settings.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,22 @@ use crate::domain::check::{Check, CheckSettings};
 use crate::domain::ids::{CheckId, KeyId};
 
 impl ProjectState {
-    /// Its keys, oldest first.
+    /// Keys of the project, oldest first.
     pub fn keys(&self) -> impl Iterator<Item = KeyId> {
         self.keys.iter().copied()
     }
 
-    /// How many keys it has.
+    /// Number of keys.
     pub fn key_count(&self) -> usize {
         self.keys.len()
     }
 
-    /// Its checks of which somebody was told that they are down.
+    /// Checks that are down and alerted.
     pub fn alerted_down(&self) -> &BTreeSet<CheckId> {
         &self.alerted_down
     }
 
-    /// Notes whether this check is one of them, and whether it is held behind a parent.
+    /// Updates the indexes of alerted checks and of checks held because of a parent.
     pub(super) fn update_alert_indexes(&mut self, check: &Check) {
         self.hidden_checks.update(check.id, Some(check));
         if check.state.notification.is_notified() {
@@ -32,7 +32,8 @@ impl ProjectState {
         }
     }
 
-    /// Keeps the look-ups by settings true when a check gets other ones, is new (`old` is `None`) or goes (`new` is `None`).
+    /// Updates the lookups by settings. `old` is `None` if the check is new, `new` is `None` if it
+    /// is deleted.
     pub(super) fn update_lookups(&mut self, id: CheckId, old: Option<&CheckSettings>, new: Option<&CheckSettings>) {
         self.uniques.update(id, old, new);
         self.children.update(id, old, new);

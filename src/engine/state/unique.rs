@@ -1,6 +1,8 @@
-//! The checks of a project by the values of some of their fields, so that a request with `unique` costs the same whatever their number.
+//! Index of the checks of a project by the values of some fields, so that the cost of a request
+//! with `unique` does not depend on their number.
 //!
-//! Requests of one client list the same fields. An index of the checks by these is made when it is first asked for.
+//! Requests of one client list the same fields. The index for a list of fields is built at its
+//! first use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
@@ -9,8 +11,8 @@ use crate::domain::check::{Check, CheckSettings};
 use crate::domain::check_edit::{CheckEdit, UniqueField, UniqueValue};
 use crate::domain::ids::CheckId;
 
-/// The indexes of a project: one for each list of fields that was asked for, at most 31 since there are five fields. An index takes about
-/// 25 bytes a check.
+/// Indexes of a project: one for each list of fields that was requested, at most 31 since there are
+/// five fields. An index takes about 25 bytes for each check.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UniqueIndexes {
     indexes: BTreeMap<Box<[UniqueField]>, UniqueIndex>,
@@ -18,12 +20,12 @@ pub(super) struct UniqueIndexes {
     hasher: RandomState,
 }
 
-/// The hash of the values that each check has in the fields.
+/// Hashes of the values of the fields, by check.
 type UniqueIndex = BTreeSet<(u64, CheckId)>;
 
 impl UniqueIndexes {
-    /// The checks that may equal the request on all of `fields`, oldest first; to be compared, since different values may have the same
-    /// hash. `checks` are all of the project.
+    /// Checks that may equal the request in all of `fields`, oldest first. The caller must compare
+    /// them, since different values may have the same hash. `checks` are all checks of the project.
     pub(super) fn candidates<'a>(
         &mut self,
         edit: &CheckEdit,
@@ -45,7 +47,7 @@ impl UniqueIndexes {
         indexes.entry(fields.into()).or_insert_with(made)
     }
 
-    /// Keeps the indexes true when a check gets other settings, is new (`old` is `None`) or goes (`new` is `None`).
+    /// Updates the indexes. `old` is `None` if the check is new, `new` is `None` if it is deleted.
     pub(super) fn update(&mut self, id: CheckId, old: Option<&CheckSettings>, new: Option<&CheckSettings>) {
         for (fields, checks) in &mut self.indexes {
             let [old, new] = [old, new].map(|settings| settings.map(|settings| (hash_of(&self.hasher, fields, settings), id)));

@@ -1,4 +1,4 @@
-//! Users, sessions and links in memory, found by name and by hash.
+//! Users, sessions and links in memory, by name and by hash.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use crate::domain::user::one_time_link::{LinkPurpose, OneTimeLink};
 use crate::domain::user::session::Session;
 use crate::domain::user::{User, UserName};
 
-/// One change of them.
+/// Single change of users, sessions or links.
 #[derive(Clone, Debug)]
 pub enum UserChange {
-    /// A user is new or was changed.
+    /// A user was created or changed.
     User(Arc<User>),
-    /// A user is gone. Its sessions and links went before it.
+    /// A user was deleted, after its sessions and links.
     UserGone(UserId),
-    /// A session is new or was used.
+    /// A session was opened or used.
     Session(Arc<Session>),
-    /// A session is gone.
+    /// A session was removed.
     SessionGone(SessionId),
-    /// A link is new.
+    /// A link was created.
     Link(Arc<OneTimeLink>),
-    /// A link is gone.
+    /// A link was removed.
     LinkGone(LinkId),
 }
 
-/// See the module.
+/// Users, sessions and links.
 #[derive(Clone, Debug, Default)]
 pub struct UserIndex {
     users: BTreeMap<UserId, Arc<User>>,
@@ -42,59 +42,59 @@ pub struct UserIndex {
 }
 
 impl UserIndex {
-    /// Every user, oldest first.
+    /// All users, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
         self.users.values()
     }
 
-    /// How many there are.
+    /// Number of users.
     pub fn len(&self) -> usize {
         self.users.len()
     }
 
-    /// Whether there is nobody.
+    /// True if there are no users.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
 
-    /// A user by its number.
+    /// User with this number.
     pub fn get(&self, id: UserId) -> Option<&Arc<User>> {
         self.users.get(&id)
     }
 
-    /// A user by its name, whose case does not count.
+    /// User with this name, without regard to case.
     pub fn by_name(&self, name: &UserName) -> Option<&Arc<User>> {
         self.get(*self.by_name.get(&name.case_folded())?)
     }
 
-    /// A user by its UUID.
+    /// User with this UUID.
     pub fn by_uuid(&self, uuid: Uuid) -> Option<&Arc<User>> {
         self.iter().find(|user| user.uuid == uuid)
     }
 
-    /// The session of a cookie, with its user, unless it is over or the user may not sign in.
+    /// Session of a cookie, with its user. `None` if it has expired or the user may not sign in.
     pub fn session(&self, token: &KeyHash, now: Timestamp) -> Option<(&Arc<Session>, &Arc<User>)> {
         let session = self.sessions.get(self.by_token.get(token)?).filter(|session| !session.is_expired(now))?;
         let user = self.get(session.user).filter(|user| !user.disabled)?;
         Some((session, user))
     }
 
-    /// The sessions of a user that are not over, oldest first.
+    /// Sessions of a user that have not expired, oldest first.
     pub fn sessions_of(&self, user: UserId, now: Timestamp) -> impl Iterator<Item = &Arc<Session>> {
         self.all_sessions_of(user).filter(move |session| !session.is_expired(now))
     }
 
-    /// The link of a code, unless it is over.
+    /// Link with this code. `None` if it has expired.
     pub fn link(&self, code: &KeyHash, now: Timestamp) -> Option<&Arc<OneTimeLink>> {
         self.links.get(self.by_code.get(code)?).filter(|link| !link.is_expired(now))
     }
 
-    /// The link for a purpose, whether or not it is over.
+    /// Link for a purpose, even if it has expired.
     pub fn link_for(&self, purpose: LinkPurpose) -> Option<&Arc<OneTimeLink>> {
         self.links.values().find(|link| link.purpose == purpose)
     }
 
-    /// A session by its number, whether or not it is over.
+    /// Session with this number, even if it has expired.
     pub(in crate::engine) fn session_by_id(&self, id: SessionId) -> Option<&Arc<Session>> {
         self.sessions.get(&id)
     }
@@ -105,7 +105,7 @@ impl UserIndex {
         self.sessions_by_user.range(range).filter_map(|(_, id)| self.sessions.get(id))
     }
 
-    /// What is over, the oldest first.
+    /// Changes that remove expired sessions and links, oldest first.
     pub(in crate::engine) fn expired(&self, now: Timestamp) -> impl Iterator<Item = UserChange> {
         let sessions = self.sessions.values().filter(move |session| session.is_expired(now));
         let links = self.links.values().filter(move |link| link.is_expired(now));

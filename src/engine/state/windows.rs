@@ -1,4 +1,5 @@
-//! Maintenance windows that are open: computed once for each window, and kept for as long as that stays so.
+//! Cache of open maintenance windows: computed once for each window, and valid until the window
+//! opens or closes.
 
 use std::collections::HashMap;
 
@@ -12,17 +13,17 @@ use crate::domain::timestamp::Timestamp;
 #[derive(Clone, Debug, Default)]
 pub(super) struct WindowPhases {
     phases: HashMap<WindowId, (Timestamp, WindowPhase)>,
-    /// Number of phases that were ever computed.
+    /// Number of phases computed so far.
     computed: u64,
 }
 
 impl WindowPhases {
-    /// Drops what is known of a window, which has changed or is gone.
+    /// Removes the phase of a window that was changed or deleted.
     pub(super) fn remove(&mut self, id: WindowId) {
         self.phases.remove(&id);
     }
 
-    /// Returns when a window closes, if it is open at `now`.
+    /// Returns the time at which a window closes, if it is open at `now`.
     fn open_until(&mut self, window: &MaintenanceWindow, now: Timestamp) -> Option<Timestamp> {
         let is_valid = |(from, phase): &(Timestamp, WindowPhase)| *from <= now && phase.until.is_none_or(|until| now < until);
         let known = self.phases.get(&window.id).copied().filter(is_valid);
@@ -40,13 +41,14 @@ impl WindowPhases {
 }
 
 impl State {
-    /// Returns when the last of the windows closes that are open at `now` for checks with these tags; `None` if none is open.
+    /// Returns the latest time at which a window closes that is open at `now` for checks with these
+    /// tags. `None` if none is open.
     pub fn windows_open_until(&mut self, project: ProjectId, tags: &Tags, now: Timestamp) -> Option<Timestamp> {
         let ProjectState { windows, window_phases: phases, .. } = self.projects.get_mut(&project)?;
         windows.values().filter(|window| window.applies_to(tags)).filter_map(|window| phases.open_until(window, now)).max()
     }
 
-    /// Returns how many phases of windows of a project were computed since the start.
+    /// Returns the number of phases of windows of a project computed since the start.
     #[cfg(test)]
     pub(in crate::engine) fn computed_phases(&self, project: ProjectId) -> u64 {
         self.project(project).map_or(0, |project_state| project_state.window_phases.computed)

@@ -1,4 +1,5 @@
-//! When pings could be taken: every longer time in which they could not is kept, so that nobody is woken for pings that were lost in it.
+//! Availability for pings: records every longer outage of the server, so that no alerts are sent
+//! for pings that were lost in it.
 
 use std::time::Duration;
 
@@ -6,29 +7,30 @@ use crate::clock::ClockReading;
 use crate::domain::alert::Outage;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 
-/// How often the file is told that pings are taken, while others write; and by itself.
+/// Interval at which the last available time is stored with other writes, and the interval at which
+/// it is stored on its own.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_ALIVE_INTERVAL: Duration = Duration::from_secs(600);
 
-/// See the module. Pure: it is told what happens and when.
+/// Availability for pings. Pure: the caller supplies events and times.
 #[derive(Debug)]
 pub(super) struct PingAvailability {
-    /// No pings have been taken since then.
+    /// Time since which no pings could be received.
     unavailable_since: Option<Timestamp>,
-    /// A time without pings that is still to be kept.
+    /// Outage that is not stored yet.
     pending_outage: Option<Outage>,
-    /// The uptime of the start, and the one at which the file was last told.
+    /// Uptime at the start, and at the last time at which availability was stored.
     started: Duration,
     stored_at: Option<Duration>,
-    /// Whether such times count at all.
+    /// True if outages are recorded.
     records_outages: bool,
-    /// Whether pings are taken at all.
+    /// True if this process accepts pings.
     accepts_pings: bool,
 }
 
 impl PingAvailability {
-    /// A start at this reading of the clock, with a file in which something happened last at `last`. `records_outages`: whether times without pings
-    /// are kept.
+    /// Starts at this reading of the clock. `last` is the last time at which pings could be
+    /// received, according to the file. `counts`: outages are recorded.
     pub(super) fn new(last: Option<Timestamp>, ClockReading { now, uptime }: ClockReading, counts: bool) -> Self {
         let mut presence = Self {
             unavailable_since: last,
@@ -42,30 +44,30 @@ impl PingAvailability {
         presence
     }
 
-    /// This process takes no pings: nothing is kept, and the file is told nothing. The time without pings up to its start.
+    /// Stops recording, for a process that accepts no pings. Returns the outage up to its start.
     pub(super) fn stop_recording(&mut self) -> Option<Outage> {
         (self.records_outages, self.accepts_pings) = (false, false);
         self.pending_outage.take()
     }
 
-    /// Whether pings are taken at all.
+    /// True if this process accepts pings.
     pub(super) fn accepts_pings(&self) -> bool {
         self.accepts_pings
     }
 
-    /// Pings cannot be taken, at least since `now`.
+    /// Records that pings cannot be received, at least since `now`.
     pub(super) fn begin_outage(&mut self, now: Timestamp) {
         self.unavailable_since.get_or_insert(now);
     }
 
-    /// They can.
+    /// Records that pings can be received again.
     pub(super) fn end_outage(&mut self, now: Timestamp) {
         if let Some(since) = self.unavailable_since.take() {
             self.add_outage(since, now);
         }
     }
 
-    /// They could not be taken between two moments.
+    /// Adds an outage between two times, if it is long enough.
     pub(super) fn add_outage(&mut self, from: Timestamp, to: Timestamp) {
         if self.records_outages && to.micros_since(from) >= Outage::MIN_SECS * MICROS_PER_SEC {
             let away = Outage { from, to };
@@ -74,30 +76,30 @@ impl PingAvailability {
         }
     }
 
-    /// The clock has gone so many microseconds further than the time that passed, to `now`.
+    /// Handles a clock jump by `step` microseconds, to `now`.
     pub(super) fn adjust_to_clock_jump(&mut self, step: i64, now: Timestamp) {
         if step > 0 {
             return self.add_outage(now.plus_micros(-step), now);
         }
-        // What lies ahead now was noted by the clock that stood ahead.
+        // Times that are now in the future come from the clock before the jump.
         self.unavailable_since = self.unavailable_since.map(|since| if since > now { since.plus_micros(step).min(now) } else { since });
         self.pending_outage = self.pending_outage.and_then(|away| away.clip_to(now));
-        // So may what the file was told.
+        // The stored time may be in the future, too.
         self.stored_at = None;
     }
 
-    /// A time without pings that is to be kept now.
+    /// Outage to store now.
     pub(super) fn pending_outage(&self) -> Option<Outage> {
         self.pending_outage
     }
 
-    /// It is kept.
+    /// Clears the outage, after it was stored.
     pub(super) fn clear_pending(&mut self) {
         self.pending_outage = None;
     }
 
-    /// Whether the file is to be told at this uptime that pings are taken: when something is written anyway, or because nothing has been
-    /// for so long.
+    /// True if the last available time must be stored at this uptime: together with other data
+    /// (`written_anyway`), or because nothing was stored for long.
     pub(super) fn is_store_due(&self, uptime: Duration, written_anyway: bool) -> bool {
         match self.stored_at {
             _ if !self.accepts_pings => false,
@@ -107,7 +109,7 @@ impl PingAvailability {
         }
     }
 
-    /// The file was told.
+    /// Records that the last available time was stored.
     pub(super) fn note_stored(&mut self, uptime: Duration) {
         self.stored_at = Some(uptime);
     }
@@ -152,7 +154,7 @@ mod tests {
         presence.adjust_to_clock_jump(-3600 * MICROS_PER_SEC, at(20));
         presence.end_outage(at(60));
         assert_eq!(presence.pending_outage(), Some(Outage { from: at(0), to: at(60) }));
-        // What was noted and not kept yet is no longer ahead.
+        // The outage not stored yet is no longer in the future.
         presence.adjust_to_clock_jump(-40 * MICROS_PER_SEC, at(20));
         assert_eq!(presence.pending_outage(), Some(Outage { from: at(0), to: at(20) }));
         presence.adjust_to_clock_jump(-40 * MICROS_PER_SEC, at(-20));

@@ -1,4 +1,5 @@
-//! A command that logs a long body: the body is written ahead of it, a piece with each batch, so that no commit is long.
+//! Upload of a long body before the command that logs it: one chunk with each batch, so that no
+//! commit takes long.
 
 use bytes::Bytes;
 
@@ -7,27 +8,27 @@ use super::super::command_queue::{QueuedCommand, ReplyTarget};
 use super::Writer;
 use crate::store::{Batch, StoreError};
 
-/// A command whose body is being written. It is carried out with the last piece.
+/// Command whose body is being uploaded. It is applied with the last chunk.
 pub(super) struct BodyUpload {
     command: Command,
     body: Bytes,
-    /// Bytes of a piece.
+    /// Size of a chunk in bytes.
     chunk_bytes: usize,
-    /// The number of the upload, once there is a piece in the file.
+    /// Number of the upload, once a chunk is in the file.
     pub(super) number: Option<u64>,
-    /// Pieces that are in the file.
+    /// Number of chunks in the file.
     chunks_written: usize,
 }
 
 impl BodyUpload {
-    /// Puts the next piece into the file; the number of the upload.
+    /// Writes the next chunk to the file, and returns the number of the upload.
     pub(super) fn write_chunk(&self, batch: &Batch) -> Result<u64, StoreError> {
         let number = self.number.map_or_else(|| batch.begin_upload(), Ok)?;
         batch.put_chunk(number, self.chunks_written as u64, self.next_chunk())?;
         Ok(number)
     }
 
-    /// The next piece.
+    /// Next chunk.
     pub(super) fn next_chunk(&self) -> &[u8] {
         let begin = self.chunks_written * self.chunk_bytes;
         self.body.get(begin..self.body.len().min(begin + self.chunk_bytes)).unwrap_or_default()
@@ -39,7 +40,7 @@ impl BodyUpload {
 }
 
 impl Writer {
-    /// Takes a large command in hand: gives it back if there is nothing to write ahead of it.
+    /// Begins the upload of a large command. Returns the command if it needs none.
     pub(super) fn begin_upload(&mut self, entry: QueuedCommand) -> Option<QueuedCommand> {
         let Some(body) = self.memory.working.body_to_upload(&entry.command) else { return Some(entry) };
         let QueuedCommand { command, reply, route } = entry;
@@ -50,8 +51,8 @@ impl Writer {
         None
     }
 
-    /// Adds what is written ahead to those who wait for the next batch: its caller; with the last piece also the command. Whether that
-    /// piece is not the last.
+    /// Adds the upload to the next batch: its caller and, with the last chunk, the command. The
+    /// flag is true if more chunks follow.
     pub(super) fn join_upload(&mut self, commands: &mut Vec<Command>, callers: &mut Vec<ReplyTarget>) -> (Option<BodyUpload>, bool) {
         let Some((ahead, caller)) = self.upload.take() else { return (None, false) };
         callers.push(caller);
@@ -62,7 +63,7 @@ impl Writer {
         (Some(ahead), more)
     }
 
-    /// Goes on with the next piece, if its caller still waits for it.
+    /// Continues with the next chunk, if the caller still waits.
     pub(super) fn continue_upload(&mut self, ahead: BodyUpload, caller: Option<ReplyTarget>) {
         match caller {
             Some(caller) => self.upload = Some((BodyUpload { chunks_written: ahead.chunks_written + 1, ..ahead }, caller)),
@@ -70,7 +71,7 @@ impl Writer {
         }
     }
 
-    /// Refuses the command whose body is being written.
+    /// Refuses the command whose body is being uploaded.
     pub(super) fn refuse_upload(&mut self, unavailable: Unavailable) {
         if let Some((_, (_, reply))) = self.upload.take() {
             drop(reply.send(Err(unavailable)));

@@ -1,5 +1,6 @@
-//! What the writer does when the database fails: after a failed write the file is written and opened again, after a failed read memory
-//! is taken back to what the file holds, and a file that is not there any more takes no pings.
+//! Recovery from failures of the database. After a failed write, the file is written again and
+//! reopened. After a failed read, memory is restored from the file. While the file is missing, no
+//! pings are accepted.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -11,34 +12,38 @@ use super::{Writer, WriterMemory};
 use crate::domain::ids::Arrival;
 use crate::store::{ProgressReporter, Store, StoreError, catch_panic};
 
-/// How long the writer waits before it tries again to reopen a database that failed.
+/// Pause between two attempts to reopen a database that failed.
 const REOPEN_PAUSE: Duration = Duration::from_millis(250);
-/// How long after the last attempt memory is read anew, or the database opened anew, because of a page that cannot be read.
+/// Pause after an attempt to read memory again, or to reopen the database, because of an unreadable
+/// page.
 const DAMAGE_PAUSE: Duration = Duration::from_secs(1);
-/// How often the file is looked for at its path, at the least.
+/// Maximum interval at which the path of the file is checked.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// How long housekeeping rests after it has met a page that cannot be read.
+/// Pause of housekeeping after an unreadable page.
 const HOUSEKEEPING_PAUSE: Duration = Duration::from_secs(10);
 
-/// What has failed, and what is known of the database that was open.
+/// Current failure, and knowledge about the database that was open.
 pub(super) struct Recovery {
     progress: ProgressReporter,
     fault: DatabaseFault,
-    /// What had failed when the file was found to be lost, if anything had.
+    /// Failure that existed when the file was found missing, if any.
     fault_before_missing: Option<DatabaseFault>,
-    /// A database that failed, out of reach for new readers, until the last one gives it back.
+    /// Failed database, unavailable to new readers, until the last reader returns it.
     failed_store: Option<Arc<Store>>,
-    /// What was written since the last sync may be lost: the file has to be written again.
+    /// True if writes since the last sync may be lost, so that the file must be written again.
     needs_rewrite: bool,
-    /// The disk was full and nothing was dead: the file grows into what the disk has left.
+    /// True if the disk was full and there were no dead entries: the file grows into the remaining
+    /// space.
     grows_sparsely: bool,
-    /// The library panicked while it wrote: closing the database leaves it to be repaired, which reads every page.
+    /// True if the library panicked during a write. Closing the database then causes a repair,
+    /// which reads every page.
     leaks_store: bool,
-    /// What has been acknowledged: no database with less is opened.
+    /// Acknowledged numbers: a database with lower ones is not opened.
     acknowledged: SequenceNumbers,
-    /// The last words about an attempt that failed, which are not repeated.
+    /// Last logged message about a failed attempt, which is not repeated.
     last_message: String,
-    /// Uptimes: of the last look at the file, of the last attempt after damage, and of the end of the rest of housekeeping.
+    /// Uptimes: of the last check of the file, of the last attempt after damage, and of the end of
+    /// the pause of housekeeping.
     file_checked_at: Option<Duration>,
     attempted_at: Option<Duration>,
     housekeeping_paused_until: Duration,
@@ -46,11 +51,11 @@ pub(super) struct Recovery {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DatabaseFault {
-    /// The database refuses everything until it is opened anew.
+    /// The database refuses all operations until it is reopened.
     Failed,
-    /// A page that is needed for writing cannot be read.
+    /// A page that is needed for writing is unreadable.
     Damaged,
-    /// The path does not lead to the file that was opened.
+    /// The path no longer leads to the file that was opened.
     FileMissing,
 }
 
@@ -72,7 +77,7 @@ impl Recovery {
         }
     }
 
-    /// A batch of so many commands could not be written.
+    /// Records that a batch of `count` commands could not be written.
     pub(super) fn note_failed_batch(&mut self, count: usize, error: &StoreError) {
         self.fault = if matches!(error, StoreError::Damaged { .. }) { DatabaseFault::Damaged } else { DatabaseFault::Failed };
         self.note_leak(error);
@@ -84,7 +89,7 @@ impl Recovery {
         self.leaks_store |= matches!(error, StoreError::Damaged { panicked: true, .. });
     }
 
-    /// Everything up to these numbers has been acknowledged.
+    /// Records that everything up to these numbers was acknowledged.
     pub(super) fn set_acknowledged(&mut self, numbers: SequenceNumbers) {
         self.acknowledged = numbers;
     }
@@ -93,7 +98,7 @@ impl Recovery {
         if self.fault == DatabaseFault::Failed { REOPEN_PAUSE } else { DAMAGE_PAUSE }
     }
 
-    /// Logs what has not just been logged.
+    /// Logs a message, unless it is the last one again.
     fn log_once(&mut self, words: String) {
         if self.last_message != words {
             tracing::error!("{words}");
@@ -101,7 +106,7 @@ impl Recovery {
         }
     }
 
-    /// Whether an attempt after damage is due at this uptime.
+    /// True if an attempt after damage is due at this uptime. It then counts as begun.
     fn begin_attempt_if_due(&mut self, uptime: Duration) -> bool {
         let due = self.attempted_at.is_none_or(|attempted| uptime >= attempted + DAMAGE_PAUSE);
         if due {
@@ -112,17 +117,17 @@ impl Recovery {
 }
 
 impl Writer {
-    /// Whether there is housekeeping that does not wait for pings, nor rests.
+    /// True if housekeeping has work that does not wait for pings, and does not pause.
     pub(super) fn has_housekeeping(&self) -> bool {
         self.memory.housekeeping.is_pending() && !self.is_housekeeping_paused()
     }
 
-    /// Whether housekeeping has met what cannot be read, and waits before it goes on.
+    /// True if housekeeping pauses because of an unreadable page.
     pub(super) fn is_housekeeping_paused(&self) -> bool {
         self.shared.clock.uptime() < self.recovery.housekeeping_paused_until
     }
 
-    /// Lets housekeeping go on behind what cannot be read, after a while.
+    /// Lets housekeeping continue after an unreadable range, after a pause.
     pub(super) fn skip_damaged_range(&mut self, before: HousekeepingPosition, error: &StoreError) -> Result<(), StoreError> {
         self.recovery.log_once(format!("housekeeping goes round rows that cannot be read, which stay in the file: {error}"));
         self.recovery.note_leak(error);
@@ -139,8 +144,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Looks whether the path still leads to the file that was opened. Whoever pings must not be told that it is on disk when the file
-    /// is about to vanish.
+    /// Checks if the path still leads to the file that was opened. A ping must not be acknowledged
+    /// if the file is about to be lost.
     pub(super) fn check_file_exists(&mut self) {
         let uptime = self.shared.clock.uptime();
         let Self { shared, recovery, .. } = self;
@@ -151,7 +156,7 @@ impl Writer {
         }
         recovery.file_checked_at = Some(uptime);
         let Ok(Err(words)) = shared.store.get().map(|store| store.check_file(&self.medium)) else { return };
-        // What has failed before is still to be mended when the file is back: memory may be ahead of it.
+        // An earlier failure must be repaired when the file is back: memory may be ahead of it.
         recovery.fault_before_missing = (!shared.writable.load(Ordering::Relaxed)).then_some(recovery.fault);
         recovery.fault = DatabaseFault::FileMissing;
         shared.writable.store(false, Ordering::Relaxed);
@@ -159,7 +164,7 @@ impl Writer {
             .log_once(format!("NO PINGS ARE TAKEN: {words}. Put it back, or stop this server, restore the file from a backup, and start"));
     }
 
-    /// Opens the database anew once a page can be read that could not, unless somebody is reading at this moment.
+    /// Reopens the database once an unreadable page is readable again, unless a reader uses it.
     pub(super) fn reopen_if_readable_again(&mut self) {
         let healed = &self.shared.is_page_readable_again;
         if self.recovery.leaks_store || !healed.load(Ordering::Relaxed) || !self.recovery.begin_attempt_if_due(self.shared.clock.uptime()) {
@@ -178,7 +183,7 @@ impl Writer {
         self.shared.store.put(reopened.ok());
     }
 
-    /// Mends what has failed, as far as it can be now.
+    /// Repairs the failure, as far as that is possible now.
     pub(super) fn recover(&mut self) {
         let mended = match self.recovery.fault {
             DatabaseFault::Failed => self.reopen_database(),
@@ -197,13 +202,16 @@ impl Writer {
         }
     }
 
-    /// Once the medium takes writes again, the database is dropped and opened, and memory is read anew. `false`: not yet.
+    /// Once the medium accepts writes again, closes and reopens the database, and reads memory
+    /// again. Returns `false` if that is not possible yet.
     fn reopen_database(&mut self) -> Result<bool, StoreError> {
-        // On a full disk nothing is taken before something dead has gone, which needs no more space than the file has.
+        // On a full disk, commands are accepted only after dead entries were removed. The removal
+        // needs only the space that the file has.
         if !self.is_disk_full {
             self.medium.probe()?;
         }
-        // From here on there are no new readers. The others give the file back within a request; until they have, it stays locked.
+        // No new readers from here on. The others return the file within a request; until then it
+        // stays locked.
         let failed = self.recovery.failed_store.take().or_else(|| self.shared.store.take_failed());
         if let Some(failed) = failed {
             match Arc::try_unwrap(failed) {
@@ -230,7 +238,8 @@ impl Writer {
         Ok(true)
     }
 
-    /// Removes what is dead, in the smallest steps: the space that one frees is what the next one needs.
+    /// Removes dead entries in the smallest steps: the space that one frees is needed by the next
+    /// one.
     fn free_space(&mut self) -> Result<(), StoreError> {
         let mut removed = 0;
         self.memory.housekeeping.use_smallest_slices();
@@ -243,12 +252,14 @@ impl Writer {
         if self.recovery.grows_sparsely {
             self.shared.store.get()?.grow_sparsely();
         }
-        // Whoever has got on will get on further. Otherwise the disk has to have space first.
+        // If some entries were removed, another attempt will remove more. Otherwise the disk needs
+        // free space first.
         self.is_disk_full = done.is_err() && removed > 0;
         done
     }
 
-    /// The database can be read, except for what is damaged. Memory is read anew, since it is ahead of the file.
+    /// Reads memory again, since it is ahead of the file. The database is readable, except for the
+    /// damaged part.
     fn reload_after_damage(&mut self) -> Result<bool, StoreError> {
         if !self.recovery.begin_attempt_if_due(self.shared.clock.uptime()) {
             return Ok(false);
@@ -262,7 +273,8 @@ impl Writer {
         Ok(true)
     }
 
-    /// Looks whether the file was put back. What it holds is what was open all the while; what had failed before is mended next.
+    /// Checks if the file was put back. Its content is that of the open database. An earlier
+    /// failure is repaired next.
     fn check_file_returned(&mut self) -> Result<bool, StoreError> {
         let store = self.shared.store.get()?;
         if store.check_file(&self.medium).is_err() {
@@ -273,7 +285,8 @@ impl Writer {
         Ok(false)
     }
 
-    /// Reads memory from the file, which has to be the same database and to hold all that was acknowledged.
+    /// Reads memory from the file, which must be the same database and contain everything that was
+    /// acknowledged.
     fn read_memory(&mut self, store: &Store) -> Result<(), StoreError> {
         let (now, body_limit) = (self.next_timestamp(), self.memory.working.body_limit);
         let (mut memory, published, _) = WriterMemory::read(store, body_limit, self.limits, now, &self.shared.random)?;

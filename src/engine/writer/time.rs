@@ -1,5 +1,4 @@
-//! The writer's time: what commands are stamped with, and what becomes of a step of the clock. See
-//! [promises](crate::docs::promises).
+//! Timestamps of commands, and handling of clock jumps. See [promises](crate::docs::promises).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,11 +8,11 @@ use crate::domain::ids::CheckId;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::engine::load::FileTimestamps;
 
-/// The longest the writer waits without looking at the time: clocks are set.
+/// Longest wait of the writer before it reads the clock again, since clocks may be set.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 impl Writer {
-    /// How long the writer may wait for commands.
+    /// Maximum time for which the writer may wait for commands.
     pub(super) fn wait_limit(&self) -> Duration {
         let WriterMemory { working, more_due, .. } = &self.memory;
         if !self.shared.writable.load(Ordering::Relaxed)
@@ -26,13 +25,13 @@ impl Writer {
         }
         let until_next = self.memory.deadlines.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
         match until_next {
-            // A clock that is moved by hand calls.
+            // A test clock wakes the writer itself.
             Some(until_next) if self.shared.clock.is_system() => until_next.min(MAX_WAIT),
             _ => MAX_WAIT,
         }
     }
 
-    /// The time of the next command.
+    /// Timestamp of the next command.
     pub(super) fn next_timestamp(&mut self) -> Timestamp {
         let before = self.memory.last_timestamp;
         self.memory.last_timestamp = self.shared.clock.now().not_before(before);
@@ -42,12 +41,13 @@ impl Writer {
         self.memory.last_timestamp
     }
 
-    /// Looks whether the clock was set, and tells it.
+    /// Checks for a clock jump and logs it.
     pub(super) fn check_clock(&mut self) {
         let reading = self.shared.clock.read();
         let (passed, step) = self.clock_jumps.observe(reading);
         if self.shared.clock.is_system() {
-            // The writer looks at least once a second, unless the process was frozen or the disk has taken its time.
+            // The writer reads the clock at least once a second, unless the process was frozen or
+            // the disk was slow.
             self.availability.add_outage(reading.now.plus_micros(-passed.saturating_add(step.unwrap_or(0).max(0))), reading.now);
         }
         let Some(step) = step else { return };
@@ -68,7 +68,7 @@ impl Writer {
         self.is_steady_time_stored = false;
     }
 
-    /// Tells that what a start has found lies ahead of the clock.
+    /// Logs a warning if records in the file are ahead of the clock at the start.
     pub(super) fn warn_of_future_records(times: &FileTimestamps, now: Timestamp) {
         if times.latest.is_ahead_of(now) {
             tracing::warn!(
@@ -79,7 +79,7 @@ impl Writer {
         }
     }
 
-    /// Some of the checks that wait from a time ahead of the clock, once the clock has shown for an hour that it is right.
+    /// Takes some of the checks with times in the future, once the clock had no jump for an hour.
     pub(super) fn take_future_checks(&mut self, now: Timestamp) -> Vec<CheckId> {
         if !self.clock_jumps.is_confirmed_in_process() {
             return Vec::new();

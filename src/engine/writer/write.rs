@@ -1,4 +1,4 @@
-//! What a batch of commands comes to, applied in memory and written in one transaction.
+//! Applies a batch of commands in memory and writes it in one transaction.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,14 @@ use crate::engine::command::{Command, CommandReply};
 use crate::engine::state::{Change, ImportChange, UserChange};
 use crate::store::{Batch, MetaKey, StoreError, catch_panic};
 
-/// Answers of the commands that were applied, and the commands that are put off to the next batch, each with its place.
+/// Replies to the applied commands, and the commands deferred to the next batch, each with its
+/// index.
 type AppliedBatch = (Vec<CommandReply>, Vec<(usize, Command)>);
 
 impl Writer {
-    /// Applies commands and writes what they come to, and a piece of a body that is written ahead; the answers to those of callers, and
-    /// the commands that are put off to the next batch, each with its place: their projects have had their share of this one.
+    /// Applies commands and writes their effects, and a chunk of an upload. Returns the replies to
+    /// callers, and the deferred commands with their indexes: their projects have used up their
+    /// share of this batch.
     pub(super) fn apply_and_write(
         &mut self,
         own: Vec<Command>,
@@ -31,14 +33,14 @@ impl Writer {
         let (answers, put_off) = self.apply_in_shares(commands, ahead.is_some());
         let has_effects = !self.memory.working.effects.is_empty() || ahead.is_some();
         if !has_effects && !self.has_housekeeping() && !self.availability.is_store_due(self.shared.clock.uptime(), false) {
-            // Refusals, and deadlines that pings have put off, cost no commit.
+            // Refusals, and deadlines that pings have postponed, need no commit.
             return Ok((answers, put_off));
         }
         let tidy = !self.is_housekeeping_paused();
         let before = self.memory.housekeeping.position();
         let begun = self.shared.clock.uptime();
         match self.write_batch(numbers, ahead.as_deref_mut(), tidy) {
-            // What is damaged may lie only where old rows are, which keep nobody from adding new ones.
+            // The damage may affect old rows only, so that new ones can still be added.
             Err(error @ StoreError::Damaged { .. }) if tidy => {
                 self.skip_damaged_range(before, &error)?;
                 self.write_batch(numbers, ahead, false)?;
@@ -53,8 +55,9 @@ impl Writer {
         Ok((answers, put_off))
     }
 
-    /// Applies commands of callers. A project whose alerts have taken enough rows of the batch has the rest of its commands put off, in
-    /// their order: others do not wait for all of them. `keeps_last`: the last command belongs to what is written ahead.
+    /// Applies commands of callers. Once the alerts of a project have taken their share of rows,
+    /// its remaining commands are deferred in order, so that other projects do not wait for them.
+    /// `keeps_last`: the last command belongs to the upload and is not deferred.
     fn apply_in_shares(&mut self, commands: Vec<Command>, keeps_last: bool) -> (Vec<CommandReply>, Vec<(usize, Command)>) {
         let (mut answers, mut put_off) = (Vec::with_capacity(commands.len()), Vec::new());
         let mut rows = BTreeMap::<ProjectId, usize>::new();
@@ -77,7 +80,7 @@ impl Writer {
         (answers, put_off)
     }
 
-    /// Writes what commands have come to, and does a slice of housekeeping if it is to `tidy`.
+    /// Writes the effects of commands, and runs a slice of housekeeping if `tidy`.
     fn write_batch(&mut self, before: SequenceNumbers, ahead: Option<&mut BodyUpload>, tidy: bool) -> Result<(), StoreError> {
         let (store, newest, stamp) = (self.shared.store.get()?, self.log_end(), self.next_timestamp());
         let uptime = self.shared.clock.uptime();
@@ -111,7 +114,7 @@ impl Writer {
             let bytes = own_bytes + ahead.as_ref().map_or(0, |ahead| ahead.next_chunk().len());
             let appended = (pings.len() as u64, bytes as u64);
             let cleaned = tidy && housekeeping.run_slice(&batch, &working.state, appended, upload, newest, now)?;
-            // A look that finds nothing to write costs no commit.
+            // A slice that writes nothing needs no commit.
             let alive = presence.is_store_due(uptime, cleaned || has_effects);
             let written = cleaned || alive || has_effects;
             if written {
@@ -141,7 +144,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Has long bodies go that only rows had which could not be read any more; whether there are some.
+    /// Releases uploads that only unreadable rows referred to. Returns true if there are any.
     pub(super) fn recount_uploads(&self) -> Result<bool, StoreError> {
         let store = self.shared.store.get()?;
         catch_panic(|| {
@@ -154,7 +157,7 @@ impl Writer {
         })
     }
 
-    /// Brings every check row up to date at once.
+    /// Updates all check rows at once.
     pub(super) fn write_full_checkpoint(&self) -> Result<(), StoreError> {
         let (store, now) = (self.shared.store.get()?, self.shared.clock.now());
         let WriterMemory { working, housekeeping, .. } = &self.memory;
@@ -169,7 +172,7 @@ impl Writer {
     }
 }
 
-/// Writes what a batch of commands has come to. The upload is the body of those pings that share one.
+/// Writes the effects of a batch of commands. The upload is the shared body of pings.
 fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Result<(), StoreError> {
     if !effects.pings.is_empty() {
         batch.append_pings(&effects.pings, upload)?;
@@ -186,9 +189,9 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
     let mut changes = effects.changes.iter().peekable();
     while let Some(change) = changes.next() {
         match change {
-            // The log says what pings have changed; of imports under way there are no rows.
+            // The log contains the changes made by pings. Open imports have no rows.
             Change::Pinged { .. } | Change::Import(..) => {}
-            // An import has many in a row.
+            // An import has many in sequence.
             Change::Check(check) => {
                 let more = std::iter::from_fn(|| match changes.next_if(|next| matches!(next, Change::Check(_))) {
                     Some(Change::Check(check)) => Some(&**check),
@@ -239,7 +242,7 @@ fn write_effects(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Resul
     Ok(())
 }
 
-/// What is gone nobody owns.
+/// Deleted objects have no source.
 fn remove_with_source(batch: &Batch, id: u64, removed: Result<(), StoreError>) -> Result<(), StoreError> {
     removed.and_then(|()| batch.put_source(id, None))
 }

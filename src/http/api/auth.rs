@@ -1,4 +1,4 @@
-//! Who asks: API keys, what they open, and how often they may be used.
+//! Authentication of API requests: keys, their permissions, and their rate limit.
 
 use std::net::IpAddr;
 
@@ -21,16 +21,17 @@ static WRONG_KEY_LOG_LIMIT: LogLimit = LogLimit::new();
 pub(crate) struct ApiCaller {
     pub(crate) key: KeyId,
     pub(crate) project: ProjectId,
-    /// May not write, and sees nothing by which a check could be pinged or changed.
+    /// True if the caller may not write, and sees nothing by which a check could be pinged or
+    /// changed.
     pub(crate) read_only: bool,
 }
 
-/// The key in the header. When it is there, even empty, no other key counts.
+/// Returns the key in the header. If it is present, even empty, no other key counts.
 pub(super) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(API_KEY).map(|value| value.as_bytes())
 }
 
-/// Finds the holder of a key, notes its use from this address, and counts the request.
+/// Finds the holder of a key, records its use from this address, and counts the request.
 pub(in crate::http) fn authenticate(door: &ServerState, key: &[u8], from: impl FnOnce() -> IpAddr) -> Result<ApiCaller, HttpError> {
     if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
         return Err(HttpError::MissingKey);

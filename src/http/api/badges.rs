@@ -1,4 +1,4 @@
-//! `/badges/`: the badge URLs of every tag of a project, and of the whole project.
+//! `/badges/`: badge URLs of every tag of a project, and of the whole project.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::wire::badge_link::badge_urls;
 use crate::wire::reply::HttpError;
 use crate::wire::response_body::CHUNK_BYTES;
 
-/// The entry of the whole project; a tag of this name has none of its own.
+/// Name of the entry of the whole project. A tag of this name has no entry of its own.
 const WHOLE_PROJECT: &str = "*";
 
 pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
@@ -50,7 +50,7 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     Ok(TaggedList { body: call.server.response_writer.clone().write_chunked(write).await?, valid_until: None })
 }
 
-/// Every tag of a project, and what stands for all of it, sorted.
+/// Returns every tag of a project, and the name of the whole project, sorted.
 fn badge_tags(handle: &Handle, project: ProjectId) -> BTreeSet<String> {
     let mut tags = BTreeSet::from([WHOLE_PROJECT.to_owned()]);
     handle.for_each_check(project, |check| {

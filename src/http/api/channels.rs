@@ -1,4 +1,4 @@
-//! `/channels/`: the integrations of a project.
+//! `/channels/`: channels of a project, in the format of Healthchecks.
 
 use super::ApiCall;
 use super::etag::TaggedList;

@@ -1,4 +1,4 @@
-//! Bodies of create and update requests become [`CheckEdit`]s here, or the one message that says what is wrong with them.
+//! Parses bodies of create and update requests to [`CheckEdit`]s, or to one error message.
 
 mod document;
 
@@ -14,20 +14,20 @@ use crate::domain::text::{Description, Keywords, Name, SecondsError, Slug, Tags,
 use crate::domain::timezone::{Timezone, UnknownTimezone};
 use crate::wire::route::ApiVersion;
 
-/// Why a body is refused. Its text is what the client is told.
+/// Reason why a body is refused. Its text is the error in the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FieldError {
-    /// It is not one UTF-8 JSON text.
+    /// The body is not one UTF-8 JSON text.
     Syntax,
-    /// It is JSON, but no object.
+    /// The body is JSON, but not an object.
     NotAnObject,
-    /// A field is wrong.
+    /// A field is invalid.
     Field(&'static str, FieldProblem),
-    /// An element of a field that is an array is wrong.
+    /// An element of an array field is invalid.
     Item(&'static str),
 }
 
-/// What is wrong with a field.
+/// Problem with a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FieldProblem {
     NotAString,
@@ -113,26 +113,27 @@ impl From<UnknownTimezone> for FieldProblem {
     }
 }
 
-/// What a create or update request asks for.
+/// Parsed fields of a create or update request.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct CheckFields {
-    /// The fields it names.
+    /// Fields that the request sets.
     pub(crate) edit: CheckEdit,
-    /// On which of them an existing check has to agree to be updated in place of a creation.
+    /// Fields on which an existing check must match to be updated in place of a creation.
     pub(crate) unique_on: Vec<UniqueField>,
 }
 
 impl CheckFields {
-    /// Reads all fields. If several are wrong, the error names the first in the order below.
+    /// Parses all fields. If several are invalid, the error names the first in the order below.
     ///
-    /// `from_stored` has the settings of the check, or those of a new one. Texts that are over their limits may be sent again as they are
-    /// stored.
+    /// `stored` holds the settings of the check, or of a new one. Texts over their limits may be
+    /// sent again if they are the stored ones.
     pub(crate) fn parse(document: &RequestDocument, version: ApiVersion, stored: &CheckSettings) -> Result<Self, FieldError> {
         Self::read(document, version, Some(stored))
     }
 
-    /// Reads all fields of a request that makes a check. With `unique_on` it may change one instead, and only the writer knows which: it
-    /// refuses texts over their limits if that check has others. See [`Edit::too_long`].
+    /// Parses all fields of a request that creates a check. With `unique_on` it may change one
+    /// instead, and only the writer knows which check. The writer then refuses texts over their
+    /// limits that differ from the stored ones. See [`CheckEdit::first_overlong_field`].
     pub(crate) fn parse_new(document: &RequestDocument, version: ApiVersion) -> Result<Self, FieldError> {
         let fields = Self::parse(document, version, &CheckSettings::default());
         match fields {
@@ -144,7 +145,7 @@ impl CheckFields {
         }
     }
 
-    /// Without settings, texts may be of any length.
+    /// Parses the fields. Without settings, texts may be of any length.
     fn read(document: &RequestDocument, version: ApiVersion, stored: Option<&CheckSettings>) -> Result<Self, FieldError> {
         let desc = |text: &str| match stored {
             Some(stored) if text != stored.desc.as_str() => Description::parse(text),
@@ -163,14 +164,14 @@ impl CheckFields {
             (None, Err(TextError::TooLong)) => Ok(Slug::from_stored(text)),
             (_, parsed) => parsed,
         };
-        // Of the two names that a list of keywords has in the API.
+        // Parses one of the two names that a list of keywords has in the API.
         let keywords = |name, list: fn(&CheckSettings) -> &Keywords| {
             document.parsed_string(name, |text: &str| match stored {
                 Some(stored) if text != list(stored).as_str() => Keywords::parse(text),
                 _ => Ok(Keywords::from_stored(text)),
             })
         };
-        // Fields are read in the order in which they stand here: that of the errors.
+        // Fields are parsed in the order of this code, which is the order of the errors.
         let mut edit = CheckEdit {
             channels: document.string("channels")?.map(|list| ChannelSelection::parse(&list)),
             desc: document.parsed_string("desc", desc)?,
@@ -196,7 +197,7 @@ impl CheckFields {
         let mut unique = document.choices("unique", UniqueField::parse)?;
         if version < ApiVersion::V3 && edit.slug.is_none() {
             edit.slug = edit.name.as_ref().map(Slug::from_name);
-            // What was not sent matches no check.
+            // A field that was not sent matches no check.
             if unique.contains(&UniqueField::Slug) {
                 unique.clear();
             }

@@ -1,4 +1,4 @@
-//! `/checks/`: checks listed, read, created, changed, paused, resumed and deleted.
+//! `/checks/`: lists, reads, creates, changes, pauses, resumes and deletes checks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,11 +22,13 @@ use crate::wire::reply::{self, HttpError, HttpReply};
 use crate::wire::request;
 use crate::wire::response_body::CHUNK_BYTES;
 
-/// About how many bytes a check takes in an answer.
+/// Approximate bytes of a check in a response.
 const CHECK_BYTES: usize = 1024;
-/// Checks of a list that is read and written at once, which takes about a millisecond.
+/// Maximum number of checks in a list that is read and written inline, which takes about a
+/// millisecond.
 pub(super) const MAX_INLINE_CHECKS: usize = 1200;
-/// Tags that a list may be filtered by: each is looked for in every check. See [limits](crate::docs::limits).
+/// Maximum number of tags in a filter: each is searched in every check. See
+/// [limits](crate::docs::limits).
 const MAX_TAGS: usize = 20;
 
 pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
@@ -39,15 +41,16 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
         .server
         .response_writer
         .run_if_short(is_short, move || {
-            // Copies, so that no ping waits for the answer to be written.
+            // Copies, so that no ping waits until the response is written.
             let checks = filter.matching_checks(&handle, project, looked_at);
             let until = checks.iter().filter_map(|check| check.state.next_change(&check.settings, now)).min();
-            // Read after the checks, so that every channel that they name is there. One that was deleted meanwhile is left out.
+            // Read after the checks, so that every channel that they name is present. A channel
+            // deleted in the meantime is left out.
             (checks, handle.with_state(|state| project_channels(state, project)), until)
         })
         .await?;
     let view = call.view();
-    // Texts that were stored before their limits may be long.
+    // Texts from before the limits may be long.
     let texts: usize = checks.iter().map(|check| check.settings.desc.as_str().len() + check.settings.tags.as_str().len()).sum();
     let body = if checks.len() + texts / CHECK_BYTES <= MAX_INLINE_CHECKS {
         let write = move || {
@@ -85,20 +88,21 @@ pub(super) async fn list(call: &ApiCall<'_>) -> Result<TaggedList, HttpError> {
     Ok(TaggedList { body, valid_until: until })
 }
 
-/// Which checks a list is to have.
+/// Filter of a list of checks.
 #[derive(Default, PartialEq)]
 struct CheckFilter {
-    /// `Some(None)`: a slug that no check can have.
+    /// `Some(None)` stands for a slug that no check can have.
     slug: Option<Option<Slug>>,
-    /// A check must have all of these. `None` stands for a tag that no check can have.
+    /// Tags that a check must all have. `None` stands for a tag that no check can have.
     tags: BTreeSet<Option<String>>,
 }
 
 impl CheckFilter {
-    /// Reads the query. An empty slug filters nothing. Of several slugs the last counts. A check must have every tag.
+    /// Parses the query. An empty slug filters nothing. Of several slugs the last counts. A check
+    /// must have every tag.
     ///
     /// # Errors
-    /// More tags than [`MAX_TAGS`], repeated ones included.
+    /// If there are more tags than [`MAX_TAGS`], repeated ones included.
     fn from_query(uri: &Uri) -> Result<Self, HttpError> {
         let (mut filter, mut tags) = (Self::default(), 0);
         for (name, value) in request::query(uri) {
@@ -115,14 +119,15 @@ impl CheckFilter {
         if tags > MAX_TAGS { Err(HttpError::BadRequest("too many tags".into())) } else { Ok(filter) }
     }
 
-    /// The checks of a project that fit, oldest first. The project has about `count`.
+    /// Returns the checks of a project that match, oldest first. The project has about `count`.
     fn matching_checks(&self, handle: &Handle, project: ProjectId, count: usize) -> Vec<Check> {
         if *self == Self::default() {
-            // A list that grows leaves pieces of memory behind, and copying each check twice takes a tenth of the time of a list.
+            // A list that grows fragments memory, and copying each check twice takes a tenth of the
+            // time of a list.
             return handle.all_checks(project, count);
         }
         let mut checks = Vec::new();
-        // Tags are compared while nobody waits for the state.
+        // Tags are compared without the lock on the state.
         let mut take = |check: Check| {
             if self.tags.iter().all(|tag| tag.as_ref().is_some_and(|tag| check.settings.tags.contains(tag))) {
                 checks.push(check);
@@ -174,14 +179,14 @@ pub(super) async fn delete(call: ApiCall<'_>, uuid: Uuid) -> Result<HttpReply, H
     run_check_command(&call, Command::DeleteCheck(call.find_check(CheckRef::Uuid(uuid)).await?.id)).await
 }
 
-/// Has a command carried out that leaves a check to show.
+/// Runs a command whose outcome is a check.
 async fn run_check_command(call: &ApiCall<'_>, command: Command) -> Result<HttpReply, HttpError> {
     let outcome = call.handle().call(command).await??;
     let now = call.handle().now();
     match outcome {
         CommandOutcome::CheckCreated(check) => Ok(reply::created_json(check_json(call, &check, CheckMembers::Changed, now))),
         CommandOutcome::Check(check) => Ok(reply::json(check_json(call, &check, CheckMembers::Changed, now))),
-        // No command of this file comes to these.
+        // No command of this file has these outcomes.
         CommandOutcome::Pinged
         | CommandOutcome::PingedNewCheck
         | CommandOutcome::Project(_)

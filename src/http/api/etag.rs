@@ -1,8 +1,10 @@
-//! Entity tags of lists (RFC 9110, section 8.8.3): a client that polls is told that nothing has changed without the list being written.
+//! Entity tags of lists (RFC 9110, section 8.8.3). A client that polls learns that nothing has
+//! changed without the list being written.
 //!
-//! A list changes with the state, and a version counts the changes of the state. It also changes with time, but only at moments that are
-//! known when it is written. So a tag holds the version and the span of time in which the list stays the same. Checking a tag needs no
-//! look at any check. A tag belongs to one address and one key: of any other it says nothing.
+//! A list changes with the state, and a version counts the changes of the state. It also changes
+//! with time, but only at times that are known when it is written. So a tag holds the version and
+//! the time range in which the list stays the same. Validating a tag examines no check. A tag is
+//! valid for one URL and one key only.
 
 use hyper::header::{ETAG, HeaderMap, IF_NONE_MATCH};
 
@@ -13,14 +15,15 @@ use crate::domain::timestamp::Timestamp;
 use crate::wire::reply::{self, HttpError, HttpReply};
 use crate::wire::response_body::ResponseBody;
 
-/// A list as it is at the moment of the call.
+/// A list at the time of the call.
 pub(crate) struct TaggedList {
     pub(crate) body: ResponseBody,
-    /// When it will change by time alone, if ever.
+    /// Time at which it changes without an event, if any.
     pub(crate) valid_until: Option<Timestamp>,
 }
 
-/// Answers with a list and its tag, unless the client has it already: then `list` is not even begun.
+/// Responds with a list and its tag. If the client has the current version already, `list` is not
+/// started.
 pub(super) async fn tagged_reply(
     call: &ApiCall<'_>,
     list: impl Future<Output = Result<TaggedList, HttpError>>,
@@ -32,17 +35,17 @@ pub(super) async fn tagged_reply(
     }
     let TaggedList { body, valid_until: until } = list.await?;
     let mut reply = reply::json(body);
-    // A long list is read in parts. If something has changed between them, it is no state that ever was.
+    // A long list is read in parts. If something changed between them, it matches no actual state.
     if seal == EtagPrefix::new(call)? {
         reply::set_header(&mut reply, ETAG, &seal.tag(call.now, until));
     }
     Ok(reply)
 }
 
-/// Bytes of an address's hash. A client could only deceive itself by two addresses with the same one.
+/// Bytes of the hash of the URL. By two URLs with the same hash a client could only deceive itself.
 const ADDRESS_HASH_BYTES: usize = 8;
 
-/// The part of a tag that depends on the state, the caller's key and the address.
+/// Part of a tag that depends on the state, the caller's key and the URL.
 #[derive(PartialEq, Eq)]
 struct EtagPrefix(String);
 
@@ -57,13 +60,14 @@ impl EtagPrefix {
         })
     }
 
-    /// The tag of a list written at `new` that time alone will not change before `valid_until`.
+    /// Returns the tag of a list written at `from` that does not change by time alone before
+    /// `until`.
     fn tag(&self, from: Timestamp, until: Option<Timestamp>) -> String {
         let until = until.map_or(i64::MAX, Timestamp::micros);
         format!("\"{}-{:x}-{until:x}\"", self.0, from.micros())
     }
 
-    /// The tag among those that the client has (`If-None-Match`) which is still good at `now`.
+    /// Returns the tag in `If-None-Match` that is still valid at `now`, if any.
     fn current<'h>(&self, headers: &'h HeaderMap, now: Timestamp) -> Option<&'h str> {
         let values = headers.get_all(IF_NONE_MATCH).into_iter().filter_map(|value| value.to_str().ok());
         let tags = values.flat_map(|value| value.split(',')).map(str::trim);

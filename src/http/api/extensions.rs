@@ -1,4 +1,4 @@
-//! `/api/overdue/v1/`: channels and alerts, which the API of Healthchecks has no addresses for.
+//! `/api/overdue/v1/`: channels and alerts, for which the API of Healthchecks has no endpoints.
 
 mod alerting;
 mod channels;
@@ -17,10 +17,10 @@ use crate::wire::reply::{HttpError, HttpReply};
 use crate::wire::route::ExtensionResource;
 use deliveries::DeliveryScope;
 
-/// A request to such an address.
+/// A request to such an endpoint.
 type ExtensionCall<'a> = ApiCall<'a, ExtensionResource>;
 
-/// Which function answers which request. Every pair of a resource and a verb stands here.
+/// Dispatches a request. Every pair of a resource and a verb is listed.
 pub(super) async fn dispatch(call: ExtensionCall<'_>, verb: Verb) -> Result<HttpReply, HttpError> {
     match (call.endpoint, verb) {
         (ExtensionResource::Kinds, Verb::Get) => kinds::list(&call).await,
@@ -65,7 +65,8 @@ pub(super) async fn dispatch(call: ExtensionCall<'_>, verb: Verb) -> Result<Http
 }
 
 impl ExtensionCall<'_> {
-    /// The channel of this UUID in the caller's project. One of another project is unknown.
+    /// Returns the channel of this UUID in the caller's project. A channel of another project is
+    /// unknown.
     fn find_channel(&self, uuid: Uuid) -> Result<Arc<Channel>, HttpError> {
         self.handle().with_state(|state| {
             let channels = state.project(self.caller.project).into_iter().flat_map(|project_state| project_state.channels.values());

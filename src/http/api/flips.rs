@@ -1,4 +1,4 @@
-//! `/checks/<uuid>/flips/`: when a check went down and up again.
+//! `/checks/<uuid>/flips/`: flips of a check between up and down.
 
 use std::ops::RangeInclusive;
 
@@ -11,9 +11,9 @@ use crate::wire::reply::{self, HttpError, HttpReply};
 use crate::wire::request;
 use crate::wire::route::ApiVersion;
 
-/// UNIX times that a query may name.
+/// Range of UNIX times in a query.
 const TIMESTAMP_RANGE: RangeInclusive<i64> = 0..=10_000_000_000;
-/// Seconds back from now that a query may name: up to 365 days.
+/// Range of `seconds` in a query, back from now: up to 365 days.
 const SECONDS_RANGE: RangeInclusive<i64> = 0..=31_536_000;
 
 pub(super) async fn list(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpReply, HttpError> {
@@ -21,7 +21,7 @@ pub(super) async fn list(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpRepl
     let FlipQuery { from, until } = FlipQuery::from_query(&call.parts.uri, call.now)?;
     let handle = call.handle().clone();
     let (begin, end) = match call.endpoint.version {
-        // As Healthchecks answers: clients of these versions look for the member.
+        // The format of Healthchecks: clients of these versions look for the member.
         ApiVersion::V1 | ApiVersion::V2 => ("{\"flips\":[", "]}"),
         ApiVersion::V3 => ("[", "]"),
     };
@@ -46,16 +46,17 @@ pub(super) async fn list(call: &ApiCall<'_>, check: CheckRef) -> Result<HttpRepl
     Ok(reply::json(call.server.response_writer.clone().write_chunked(write).await?))
 }
 
-/// The flips that a query asks for.
+/// Parsed query: the time range of the flips.
 struct FlipQuery {
-    /// Not those before this.
+    /// Start of the range, inclusive.
     from: Timestamp,
-    /// Nor those from this on.
+    /// End of the range, exclusive.
     until: Timestamp,
 }
 
 impl FlipQuery {
-    /// Reads the query. All of its limits hold together. One bad value is an error, whatever the others are.
+    /// Parses the query. All of its limits apply together. One invalid value is an error, whatever
+    /// the others are.
     fn from_query(uri: &Uri, now: Timestamp) -> Result<Self, HttpError> {
         let (mut start, mut end, mut seconds) = (None, None, None);
         for (name, value) in request::query(uri) {
@@ -73,7 +74,7 @@ impl FlipQuery {
     }
 }
 
-/// A whole number within a range, written with digits alone.
+/// Parses a whole number within a range, written with digits only.
 pub(super) fn parse_number(name: &str, value: Option<&str>, range: RangeInclusive<i64>) -> Result<i64, HttpError> {
     let digits = value.filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
     let number = digits.and_then(|digits| digits.parse().ok()).filter(|number| range.contains(number));

@@ -1,8 +1,9 @@
-//! JSON written straight into the text of an answer. Lists are long, so no tree of values is built first.
+//! JSON writer that appends to the text of a response. Lists are long, so no tree of values is
+//! built first.
 
 use std::fmt::{Display, Write as _};
 
-/// An object under way: members are written in the order of the calls.
+/// An object that is being written. Members are written in the order of the calls.
 pub(crate) struct JsonObject<'a> {
     out: &'a mut String,
     empty: bool,
@@ -15,12 +16,13 @@ impl<'a> JsonObject<'a> {
         Self { out, empty: true }
     }
 
-    /// Ends it.
+    /// Ends the object.
     pub(crate) fn end(self) {
         self.out.push('}');
     }
 
-    /// A member whose value `write` writes. The name is one of ours and needs no escapes.
+    /// Writes a member with a value written by `write`. The name is a constant and needs no
+    /// escapes.
     pub(crate) fn member(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
         if !std::mem::take(&mut self.empty) {
             self.out.push(',');
@@ -32,12 +34,12 @@ impl<'a> JsonObject<'a> {
         self
     }
 
-    /// A text.
+    /// Writes a member with a text value.
     pub(crate) fn text(&mut self, name: &str, value: &str) -> &mut Self {
         self.member(name, |out| write_string(out, value))
     }
 
-    /// A text that is known to need no escapes, such as a timestamp or a UUID, written by `write`.
+    /// Writes a member with a text that needs no escapes, such as a timestamp or a UUID.
     pub(crate) fn unescaped(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
         self.member(name, |out| {
             out.push('"');
@@ -46,7 +48,7 @@ impl<'a> JsonObject<'a> {
         })
     }
 
-    /// Like [`unescaped`](Self::plain) for a value that there may be, else null.
+    /// Like [`unescaped`](Self::unescaped) for an optional value; `None` becomes null.
     pub(crate) fn unescaped_or_null<T>(&mut self, name: &str, value: Option<T>, write: impl FnOnce(T, &mut String)) -> &mut Self {
         match value {
             Some(value) => self.unescaped(name, |out| write(value, out)),
@@ -54,18 +56,18 @@ impl<'a> JsonObject<'a> {
         }
     }
 
-    /// A whole number.
+    /// Writes a member with a whole number.
     pub(crate) fn number(&mut self, name: &str, value: impl itoa::Integer) -> &mut Self {
         self.member(name, |out| out.push_str(itoa::Buffer::new().format(value)))
     }
 
-    /// `true` or `false`.
+    /// Writes a member with `true` or `false`.
     pub(crate) fn boolean(&mut self, name: &str, value: bool) -> &mut Self {
         self.member(name, |out| out.push_str(if value { "true" } else { "false" }))
     }
 }
 
-/// Writes an array of what `write` writes for each item.
+/// Writes an array. `write` writes each item.
 pub(crate) fn write_array<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut write: impl FnMut(T, &mut String)) {
     out.push('[');
     for (place, item) in items.into_iter().enumerate() {
@@ -77,11 +79,11 @@ pub(crate) fn write_array<T>(out: &mut String, items: impl IntoIterator<Item = T
     out.push(']');
 }
 
-/// Writes a text between quotation marks, with escapes where JSON wants them (RFC 8259, section 7).
+/// Writes a text in quotation marks, with the escapes that JSON requires (RFC 8259, section 7).
 pub(crate) fn write_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
-    // Only ASCII is escaped, so every split lies between characters.
+    // Only ASCII is escaped, so every split is between characters.
     while let Some((plain, special)) =
         rest.bytes().position(|byte| matches!(byte, ..b' ' | b'"' | b'\\')).and_then(|at| rest.split_at_checked(at))
     {
@@ -99,7 +101,7 @@ pub(crate) fn write_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Writes what has a form of its own.
+/// Writes a value that implements `Display`.
 pub(crate) fn write_display(value: impl Display, out: &mut String) {
     // Writing to a String cannot fail.
     let _ = write!(out, "{value}");

@@ -1,4 +1,5 @@
-//! How many checks lists hold copies of at the same time. Whoever reads a long list slowly keeps few others waiting.
+//! Limit of the checks that lists hold copies of at the same time. A client that reads a long list
+//! slowly delays few others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,20 +12,21 @@ use super::checks::MAX_INLINE_CHECKS;
 use crate::domain::ids::ProjectId;
 use crate::wire::reply::HttpError;
 
-/// Checks that all long lists which are being written may hold: about 50 MB. Short ones have as many for themselves.
+/// Maximum number of checks in all long lists that are being written: about 50 MB. Short lists have
+/// a second quota of this size.
 const MAX_LISTED_CHECKS: usize = 200_000;
-/// Checks that those of one project may hold of each.
+/// Maximum number of checks in the lists of one project, in each quota.
 const MAX_LISTED_PER_PROJECT: usize = MAX_LISTED_CHECKS / 2;
-/// How long a list waits for others.
+/// Time for which a list waits for others.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What lists hold.
+/// Quotas for short and for long lists.
 pub(super) struct ListLimit {
     short: ListQuota,
     long: ListQuota,
 }
 
-/// What one list holds.
+/// Permit of one list.
 pub(super) struct ListPermit {
     _project_permit: OwnedSemaphorePermit,
     _total_permit: OwnedSemaphorePermit,
@@ -35,14 +37,14 @@ impl ListLimit {
         Self { short: ListQuota::new(), long: ListQuota::new() }
     }
 
-    /// Waits until a list of a project may look at so many checks.
+    /// Waits until a list of a project may copy this number of checks.
     pub(super) async fn acquire(&self, project: ProjectId, checks: usize) -> Result<ListPermit, HttpError> {
         let share = if checks <= MAX_INLINE_CHECKS { &self.short } else { &self.long };
         timeout(LIST_TIMEOUT, share.acquire(project, checks)).await.map_err(|_| HttpError::Unavailable)?
     }
 }
 
-/// What is shared by lists of about the same length.
+/// Quota shared by lists of about the same length.
 struct ListQuota {
     all: Arc<Semaphore>,
     projects: Mutex<HashMap<ProjectId, Arc<Semaphore>>>,
@@ -54,7 +56,7 @@ impl ListQuota {
     }
 
     async fn acquire(&self, project: ProjectId, checks: usize) -> Result<ListPermit, HttpError> {
-        // What is longer than all of it has it for itself.
+        // A list that exceeds the quota of its project takes all of that quota.
         let checks = checks.min(MAX_LISTED_PER_PROJECT) as u32;
         let of_project = self.project_semaphore(project).acquire_many_owned(checks).await.map_err(|_| HttpError::Unavailable)?;
         let of_all = Arc::clone(&self.all).acquire_many_owned(checks).await.map_err(|_| HttpError::Unavailable)?;
@@ -63,7 +65,8 @@ impl ListQuota {
 
     fn project_semaphore(&self, project: ProjectId) -> Arc<Semaphore> {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that nobody lists are forgotten. What is held, or waited for, counts as listed.
+        // Projects without an active list are removed. A permit that is held or waited for counts
+        // as active.
         projects.retain(|of, share| *of == project || Arc::strong_count(share) > 1);
         Arc::clone(projects.entry(project).or_insert_with(|| Arc::new(Semaphore::new(MAX_LISTED_PER_PROJECT))))
     }

@@ -1,11 +1,12 @@
-//! `/openapi.json`: what the API takes and answers, for tools that make clients, documentation and tests of it.
+//! `/openapi.json`: description of requests and responses of the API, for tools that generate
+//! clients, documentation and tests.
 
 use crate::wire::request::BaseUrl;
 use crate::wire::route::{ApiVersion, EXTENSION_PATH};
 
 const TEMPLATE: &str = include_str!("openapi.json");
 
-/// The description of the API of a service at this address (OpenAPI 3.1.0).
+/// Returns the description of the API of a service at this URL (OpenAPI 3.1.0).
 pub(super) fn description(base_url: &BaseUrl) -> String {
     let quoted = |base: &str, path: &str| serde_json::Value::from(format!("{base}{path}")).to_string();
     [ApiVersion::V3.path(), EXTENSION_PATH]
@@ -46,10 +47,11 @@ mod tests {
         let all = ApiResource::ALL.map(|(resource, template)| (resource.allowed_methods(), template));
         let own = ExtensionResource::ALL.map(|(resource, template)| (resource.allowed_methods(), template));
         for (methods, template) in all.into_iter().chain(own) {
-            // The description says once for all that HEAD goes with GET, and that OPTIONS is answered.
+            // The description states once that HEAD is allowed with GET, and that OPTIONS is
+            // answered.
             assert!(methods.ends_with("OPTIONS") && methods.contains("GET") == methods.contains("HEAD"), "{methods}");
             let methods = methods.split(", ").filter(|method| !["HEAD", "OPTIONS"].contains(method));
-            // Paths that differ in nothing but the names of their parameters are one path to OpenAPI.
+            // Paths that differ only in the names of their parameters are one path in OpenAPI.
             routes.extend(methods.map(|method| (template.replace("{unique_key}", "{uuid}"), method.to_owned())));
         }
         for (path, methods) in described()["paths"].as_object().unwrap() {
@@ -72,7 +74,7 @@ mod tests {
         }
     }
 
-    /// The values of all members of this name.
+    /// Collects the values of all members of this name.
     fn members<'a>(value: &'a Value, name: &str, found: &mut Vec<&'a Value>) {
         match value {
             Value::Object(object) => object.iter().for_each(|(key, value)| {

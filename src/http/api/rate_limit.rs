@@ -1,4 +1,4 @@
-//! How often an API key may ask, so that one client in a loop does not take the service from the others.
+//! Rate limit of API keys, so that one client in a loop does not block the others.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,37 +6,38 @@ use std::sync::{Mutex, PoisonError};
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::http::ApiRate;
 
-/// Buckets that are kept without a look at which are full.
+/// Number of buckets up to which full ones are not searched.
 const MIN_SWEEP_BUCKETS: usize = 1024;
 
 /// A token bucket for each key: `burst` requests at once, and `per_minute` a minute after that.
 pub(crate) struct RateLimiter {
-    /// Microseconds that each request costs; 0 when there is no limit.
+    /// Microseconds that each request costs; 0 for no limit.
     request_cost: i64,
-    /// Microseconds that a key may owe.
+    /// Maximum debt of a key in microseconds.
     max_debt: i64,
     buckets: Mutex<TokenBuckets>,
 }
 
 struct TokenBuckets {
-    /// Every bucket that is not full. Some that have filled up since are still here.
+    /// All buckets that are not full, and some that have become full since.
     by_key: HashMap<u64, TokenBucket>,
-    /// How many there may be until the full ones are dropped.
+    /// Number of buckets at which the full ones are dropped.
     sweep_at: usize,
 }
 
 struct TokenBucket {
-    /// Microseconds that it takes to be full again, as of `at`.
+    /// Microseconds until it is full again, as of `at`.
     debt: i64,
     at: Timestamp,
 }
 
-/// Too many requests. The next is admitted after so many seconds, at least 1 (`Retry-After`, RFC 9110, section 10.2.3).
+/// Error: too many requests. The value is the number of seconds until the next one is admitted, at
+/// least 1 (`Retry-After`, RFC 9110, section 10.2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RetryAfter(pub(crate) i64);
 
 impl RateLimiter {
-    /// Limits each key to this rate.
+    /// Creates a limiter with this rate for each key.
     pub(crate) fn new(rate: ApiRate) -> Self {
         let ApiRate { per_minute, burst } = rate;
         let cost = (60 * MICROS_PER_SEC).checked_div(per_minute.into()).unwrap_or(0);
@@ -46,12 +47,12 @@ impl RateLimiter {
 
     /// Counts a request of `key`, unless there were too many. A refused request does not count.
     ///
-    /// A clock that is set back changes no bucket.
+    /// Setting the clock back changes no bucket.
     pub(crate) fn admit(&self, key: u64, now: Timestamp) -> Result<(), RetryAfter> {
         if self.request_cost == 0 {
             return Ok(());
         }
-        // A panic elsewhere cannot have left a bucket half changed.
+        // A panic elsewhere cannot leave a bucket half changed.
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.by_key.len() >= buckets.sweep_at {
             buckets.sweep(now);
@@ -74,7 +75,7 @@ impl TokenBucket {
 }
 
 impl TokenBuckets {
-    /// Drops the full buckets: a full one is like a new one.
+    /// Drops full buckets: a full one is the same as a new one.
     fn sweep(&mut self, now: Timestamp) {
         self.by_key.retain(|_, bucket| bucket.debt_at(now) > 0);
         self.sweep_at = MIN_SWEEP_BUCKETS.max(2 * self.by_key.len());
@@ -94,7 +95,7 @@ mod tests {
         RateLimiter::new(ApiRate { per_minute, burst })
     }
 
-    /// How many of many requests are admitted at once.
+    /// Returns the number of requests that are admitted at once.
     fn admitted(limiter: &RateLimiter, key: u64, now: Timestamp) -> usize {
         (0..3000).take_while(|_| limiter.admit(key, now).is_ok()).count()
     }
@@ -133,7 +134,8 @@ mod tests {
     fn full_buckets_are_dropped() {
         let limiter = limiter(60, 10);
         for key in 0..100_000 {
-            // One a millisecond, and each bucket is full after a second: no more than a thousand are in use.
+            // One request a millisecond, and each bucket is full after a second: at most a thousand
+            // are in use.
             assert_eq!(limiter.admit(key, NOON.plus_micros(key as i64 * 1000)), Ok(()));
         }
         let buckets = limiter.buckets.lock().unwrap();

@@ -1,4 +1,4 @@
-//! `/status/`: whether the database answers.
+//! `/status/`: responds with success if the database answers.
 
 use super::ApiCall;
 use crate::wire::reply::{self, HttpError, HttpReply};

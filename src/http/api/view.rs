@@ -1,4 +1,4 @@
-//! How the API shows what the domain knows: checks, pings, flips and channels as JSON.
+//! JSON of checks, pings, flips and channels in the API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,31 +15,32 @@ use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::wire::request::BaseUrl;
 use crate::wire::route::{ApiResource, ApiVersion, BadgeFormat, BadgePath, BadgeStates, Endpoint, PingAction, PingPath, Route};
 
-/// The channels of a project.
+/// Channels of a project by id.
 pub(crate) type ChannelMap = BTreeMap<ChannelId, Arc<Channel>>;
 
-/// Whom an answer is written for.
+/// Rendering options of a response.
 #[derive(Clone)]
 pub(crate) struct ApiView {
-    /// The address of the service.
+    /// Base URL of the service.
     pub(crate) base_url: BaseUrl,
-    /// The version of the API that was asked.
+    /// Version of the API in the request.
     pub(crate) version: ApiVersion,
-    /// For a read-only key: nothing by which a check could be pinged or changed.
+    /// True for a read-only key: omits everything by which a check could be pinged or changed.
     pub(crate) read_only: bool,
 }
 
-/// Which members of a check are written: see [protocol](crate::docs::protocol).
+/// Members of a check that are written: see [protocol](crate::docs::protocol).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckMembers {
-    /// Those of list and get answers.
+    /// Members in responses to list and get.
     Read,
-    /// With `subject` and `subject_fail`: create, update, pause, resume and delete answers.
+    /// Adds `subject` and `subject_fail`, for responses to create, update, pause, resume and
+    /// delete.
     Changed,
 }
 
 impl ApiView {
-    /// Writes a check as it is at `now`; `channels` are those of its project.
+    /// Writes a check as it is at `now`; `channels` are the channels of its project.
     pub(crate) fn write_check(&self, out: &mut String, check: &Check, members: CheckMembers, channels: &ChannelMap, now: Timestamp) {
         let (settings, state, filters) = (&*check.settings, &check.state, check.settings.filters);
         let mut object = JsonObject::begin(out);
@@ -50,7 +51,7 @@ impl ApiView {
         object.unescaped_or_null("last_ping", state.last_ping, Timestamp::write_rfc3339_secs);
         object.unescaped_or_null("next_ping", state.next_ping(), Timestamp::write_rfc3339_secs);
         if let Some(micros) = state.last_duration {
-            // In whole seconds. A clock that was set back during the run gives 0.
+            // Whole seconds. If the clock was set back during the run, the duration is 0.
             object.number("last_duration", micros.max(0) / MICROS_PER_SEC);
         }
         object.boolean("manual_resume", settings.manual_resume);
@@ -72,7 +73,8 @@ impl ApiView {
         object.end();
     }
 
-    /// Writes the URLs of a check and its channels. A read-only key gets the unique key in place of all that tells the UUID.
+    /// Writes the URLs of a check and its channels. A read-only key gets the unique key in place of
+    /// all members that contain the UUID.
     fn write_urls(&self, object: &mut JsonObject<'_>, check: &Check, channels: &ChannelMap) {
         self.write_url(
             object,
@@ -98,12 +100,12 @@ impl ApiView {
         });
     }
 
-    /// The address of a resource in the version that was asked.
+    /// Returns the route of a resource in the version of the request.
     fn resource_route(&self, resource: ApiResource) -> Route {
         Route::Api(Endpoint::new(self.version, resource))
     }
 
-    /// The status. Version 1 says `started` of a check that is running and not overdue.
+    /// Returns the status. Version 1 shows `started` for a check that is running and not overdue.
     fn status_word(&self, check: &Check, now: Timestamp) -> &'static str {
         let overdue = |run: OngoingRun| now >= run.start.plus_secs(check.settings.grace.get());
         match check.state.run {
@@ -137,10 +139,10 @@ impl ApiView {
     }
 }
 
-/// Writes the UUIDs of a check's channels, sorted, between commas.
+/// Writes the UUIDs of a check's channels, sorted, separated by commas.
 fn write_channels(out: &mut String, check: &Check, channels: &ChannelMap) {
     let uuids = check.settings.channels.iter().filter_map(|id| channels.get(id)).map(|channel| channel.uuid);
-    // UUIDs sort like their texts.
+    // UUIDs have the same order as their texts.
     let mut uuids: Vec<_> = uuids.collect();
     uuids.sort_unstable();
     for (place, uuid) in uuids.into_iter().enumerate() {
@@ -161,7 +163,7 @@ pub(crate) fn write_channel(out: &mut String, channel: &Channel) {
     object.end();
 }
 
-/// Writes a flip that goes up or down.
+/// Writes a flip to up or down.
 pub(crate) fn write_flip(out: &mut String, at: Timestamp, direction: FlipDirection) {
     let mut object = JsonObject::begin(out);
     object.unescaped("timestamp", |out| at.write_rfc3339_secs(out)).number("up", u8::from(direction == FlipDirection::Up));

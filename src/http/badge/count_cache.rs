@@ -1,4 +1,5 @@
-//! What was counted for badges of tags and projects: anyone may ask for one, and each asks for a look at every check.
+//! Cache of the counts for badges of tags and projects. Anyone may request a badge, and each count
+//! examines every check.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,27 +9,27 @@ use crate::domain::ids::ProjectId;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::Handle;
 
-/// Badges whose counts are kept. When there are as many, all are counted anew.
+/// Maximum number of badges whose counts are cached. When it is reached, the cache is cleared.
 const MAX_CACHED: usize = 1024;
 
-/// The counts of badges, as long as nothing changes.
+/// Counts of badges, valid until something changes.
 #[derive(Default)]
 pub(crate) struct BadgeCountCache(Mutex<BadgeCountMap>);
 
-/// By project and tag.
+/// Counts by project and tag.
 type BadgeCountMap = HashMap<(ProjectId, Option<Box<str>>), BadgeCountEntry>;
 
 struct BadgeCountEntry {
     counts: BadgeCounts,
-    /// What they were counted in.
+    /// Version of the project that was counted.
     version: (u64, u64),
     counted_at: Timestamp,
-    /// When time alone changes them.
+    /// Time at which the counts change without an event.
     valid_until: Option<Timestamp>,
 }
 
 impl BadgeCountCache {
-    /// The counts, if they are still right.
+    /// Returns the cached counts, if they are still valid.
     pub(super) fn get(&self, handle: &Handle, project: ProjectId, tag: Option<&str>) -> Option<BadgeCounts> {
         let (version, now) = (project_version(handle, project)?, handle.now());
         let kept = self.lock();
@@ -37,7 +38,7 @@ impl BadgeCountCache {
         right.then_some(entry.counts)
     }
 
-    /// Counts, which may take long.
+    /// Counts the checks, which may take long, and caches the result.
     pub(super) fn count(&self, handle: &Handle, project: ProjectId, tag: Option<Box<str>>) -> BadgeCounts {
         let (before, now) = (project_version(handle, project), handle.now());
         let (mut counts, mut until) = (BadgeCounts::default(), None::<Timestamp>);
@@ -63,7 +64,7 @@ impl BadgeCountCache {
     }
 }
 
-/// Changes whenever something of the project does.
+/// Returns a version that changes whenever anything in the project does.
 fn project_version(handle: &Handle, project: ProjectId) -> Option<(u64, u64)> {
     handle.with_state(|state| Some((state.epoch, state.project(project)?.version)))
 }

@@ -1,19 +1,21 @@
-//! The picture of a badge: a flat strip of 20 pixels, what it is about on the left and how it is on the right.
+//! Picture of a badge: a flat strip 20 pixels high, with the label on the left and the status on
+//! the right.
 
 use std::borrow::Cow;
 
 use super::text_width;
 
-/// The size of the text in pixels.
+/// Font size in pixels.
 const TEXT_SIZE: u32 = 11;
 
 /// Free space on both sides of a text, in pixels.
 const PADDING: u32 = 6;
 
-/// Characters of a label that are shown: as many as a check's name may have, so that only tags are ever cut.
+/// Maximum characters of a label. A check's name is never longer, so only tags are ever truncated.
 const MAX_LABEL_CHARS: usize = 100;
 
-/// Draws a badge as one SVG document, without identifiers, so that several can stand in one HTML page.
+/// Draws a badge as one SVG document, without identifiers, so that one HTML page can contain
+/// several.
 pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
     let title = escape_xml(&format!("{label}: {status}"));
     let label = truncate_label(label);
@@ -38,7 +40,8 @@ pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
     )
 }
 
-/// A text around `centre`, above its own shadow, made to fit `text_width` whatever font the reader has.
+/// Returns a text around `centre` over its own shadow. It is scaled to `text_width`, whatever font
+/// the reader has.
 fn text_element(text: &str, centre: f64, width: u32) -> String {
     let text = escape_xml(text);
     let place = format!(r#"x="{centre}" textLength="{width}" lengthAdjust="spacingAndGlyphs""#);
@@ -52,8 +55,8 @@ fn truncate_label(label: &str) -> Cow<'_, str> {
     }
 }
 
-/// `text_element` as content of an element. White space becomes a space, and what XML 1.0 does not admit at all (section 2.2), or only
-/// discourages, the replacement character.
+/// Escapes text for the content of an element. White space becomes a space. Characters that XML 1.0
+/// forbids or discourages (section 2.2) become the replacement character.
 fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,6 @@
-//! The metrics of a project under the names that dashboards and rules for Healthchecks expect, and three more. They are written piece by
-//! piece, one metric after the other: each is another look at all checks.
+//! Metrics of a project under the names that dashboards and rules for Healthchecks expect, and
+//! three more. They are written in parts, one metric after the other: each metric reads all checks
+//! again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,18 +12,18 @@ use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::engine::Handle;
 use crate::wire::response_body::CHUNK_BYTES;
 
-/// Checks that are copied at once.
+/// Number of checks that are copied at once.
 const CHECKS_PER_BATCH: usize = 100;
-/// Tags that are told of; others are left out. See [limits](crate::docs::limits).
+/// Maximum number of tags; others are left out. See [limits](crate::docs::limits).
 const MAX_TAGS: usize = 10_000;
 
-/// A value of a check in microseconds or whole numbers.
+/// Value of a check: a boolean, or a time in microseconds.
 enum MetricValue {
     Bool(bool),
     Micros(i64),
 }
 
-/// Name, help, and the value of a check; `None`: it has none.
+/// Name, help text, and a function for the value of a check; `None` if it has none.
 type CheckMetric = (&'static str, &'static str, fn(&Check, Timestamp) -> Option<MetricValue>);
 
 const CHECK_METRICS: [CheckMetric; 7] = [
@@ -56,16 +57,16 @@ fn visible_status(check: &Check, now: Timestamp) -> VisibleStatus {
     check.state.visible_status(&check.settings, now)
 }
 
-/// The text, as far as it is written.
+/// Writer of the metrics text, with its progress.
 pub(super) struct ProjectMetricsText {
     handle: Handle,
     project: ProjectId,
-    /// All values are those of this moment.
+    /// Time at which all values are taken.
     now: Timestamp,
-    /// The metric that is being written, and the check that was written last.
+    /// Index of the metric that is being written, and the check that was written last.
     metric: usize,
     last_check: Option<CheckId>,
-    /// Whether all checks with the tag are up.
+    /// For each tag, true if all checks with the tag are up.
     tags: BTreeMap<Box<str>, bool>,
     checks: u64,
     down: u64,
@@ -78,7 +79,7 @@ impl ProjectMetricsText {
         Self { handle, project, now, metric: 0, last_check: None, tags: BTreeMap::new(), checks: 0, down: 0, has_begun_tags: false }
     }
 
-    /// Writes the next part; false: it was the last one.
+    /// Writes the next part. Returns false if it was the last one.
     pub(super) fn write(&mut self, out: &mut String) -> bool {
         while let Some((name, help, value)) = CHECK_METRICS.get(self.metric) {
             let checks = self.handle.checks_page(self.project, self.last_check, CHECKS_PER_BATCH);
@@ -160,7 +161,7 @@ fn write_sample(out: &mut String, name: &str, check: &Check, value: &MetricValue
     };
 }
 
-/// Writes the value of a label: backslashes, quotes and ends of lines would end it.
+/// Writes the value of a label, with backslashes, quotes and line feeds escaped.
 fn write_escaped(out: &mut String, value: &str) {
     for c in value.chars() {
         match c {

@@ -1,4 +1,5 @@
-//! Asks another server's API one thing after the other, no faster than it wants, and understands its refusals.
+//! Client of another server's API. It limits its request rate to what the server accepts and
+//! handles refusals.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,24 +13,28 @@ use crate::clock::Clock;
 use crate::domain::project::KeyHash;
 use crate::outbound::{HttpRequest, HttpResponse, Outbound, RedirectPolicy, Trust, host_port_of};
 
-/// Bytes of a list: see [limits](crate::docs::limits).
+/// Maximum size of a list in bytes: see [limits](crate::docs::limits).
 const MAX_LIST_BYTES: usize = 64 << 20;
-/// Bytes of a body: see [limits](crate::docs::limits).
+/// Maximum size of a body in bytes: see [limits](crate::docs::limits).
 const MAX_BODY_BYTES: usize = 16 << 20;
-/// How long one answer may take.
+/// Time limit for one response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often something is asked for again when the server is away or in trouble, and the pause before that, doubled each time.
+/// Maximum number of attempts while the server is unavailable or fails. The delay before the next
+/// attempt doubles each time.
 const MAX_ATTEMPTS: u32 = 4;
 const INITIAL_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Versions of the API, the newest first. Releases before 2024 have no version 3, and the first had version 1 alone.
+/// Versions of the API, newest first. Releases before 2024 have no version 3; the first releases
+/// had only version 1.
 const API_VERSIONS: [&str; 3] = ["v3", "v2", "v1"];
-/// How often a server may ask to wait in a row, and for how many seconds at the most: see [limits](crate::docs::limits).
+/// Maximum number of consecutive waits that a server may request, and the maximum length of each in
+/// seconds: see [limits](crate::docs::limits).
 const MAX_WAITS: u32 = 20;
 const MAX_WAIT_SECS: u64 = 600;
-/// What the hosted service asks of its clients is 100; others have their own limits.
+/// Host of the hosted service, and the request rate for it per minute, below its limit of 100.
+/// Other servers have their own limits.
 const HOSTED_RATE_LIMIT: (&str, u32) = ("healthchecks.io", 90);
 
-/// Requests that this server wants in a minute at the most, as far as that is known.
+/// Returns the maximum number of requests per minute for this server, if known.
 pub(super) fn requests_per_minute(url: &str) -> Option<u32> {
     let place = host_port_of(url).ok()?;
     let (host, _) = place.rsplit_once(':')?;
@@ -37,16 +42,16 @@ pub(super) fn requests_per_minute(url: &str) -> Option<u32> {
     (host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))).then_some(most)
 }
 
-/// When the next request may be sent.
+/// Schedule of requests.
 #[derive(Default)]
 struct RequestPacer {
-    /// How long after the one before it, at the least.
+    /// Minimum interval between two requests.
     min_interval: Duration,
     next_request: Duration,
 }
 
 impl RequestPacer {
-    /// How long the next one waits, seen from `now`.
+    /// Reserves the next request and returns its delay from `now`.
     fn reserve_delay(&mut self, now: Duration) -> Duration {
         let at = self.next_request.max(now);
         self.next_request = at + self.min_interval;
@@ -54,28 +59,30 @@ impl RequestPacer {
     }
 }
 
-/// See the module. It has no `Debug`: the key is a secret.
+/// Client of the API of another server. It has no `Debug`, because the key is a secret.
 pub(super) struct SourceApiClient {
     outbound: Outbound,
-    /// Addresses of the API begin with this.
+    /// Prefix of the URLs of the API.
     base_url: String,
     key: String,
     clock: Clock,
     pacer: Mutex<RequestPacer>,
 }
 
-/// What is done about an answer.
+/// Result of one attempt.
 enum ApiAttempt<T> {
     Response(T),
-    /// Ask again after this.
+    /// Retry after this delay.
     RateLimited(Duration),
-    /// The server is away or in trouble, for this reason: ask again.
+    /// The server is unavailable or fails, for this reason: retry.
     Retry(String),
 }
 
 impl SourceApiClient {
+    /// Creates a client.
+    ///
     /// # Errors
-    /// When the address is none, holds a password, or the key is none.
+    /// Returns an error if the URL is invalid or contains a password, or if a key is invalid.
     pub(super) fn new(api: &ApiSource, outbound: Outbound, clock: Clock) -> Result<Self, String> {
         let url = api.url.trim_end_matches('/');
         host_port_of(url).map_err(|error| format!("--api: {error}"))?;
@@ -93,7 +100,8 @@ impl SourceApiClient {
         Ok(Self { outbound, base_url: format!("{url}/api/v3/"), key: api.key.clone(), clock, pacer: pace })
     }
 
-    /// Returns what is at this path in the newest version of the API that the server has. Later requests use that version.
+    /// Returns the JSON at this path in the newest version of the API that the server supports.
+    /// Later requests use that version.
     pub(super) async fn get_newest_version(&mut self, path: &str) -> Result<Json, String> {
         let newest = self.base_url.clone();
         for version in API_VERSIONS {
@@ -105,12 +113,12 @@ impl SourceApiClient {
         Err(format!("{newest}{path}: it is not there: 404"))
     }
 
-    /// Returns what is at this path below that of the API.
+    /// Returns the JSON at this path below that of the API.
     pub(super) async fn get_json(&self, path: &str) -> Result<Json, String> {
         self.get_optional_json(path).await?.ok_or_else(|| format!("{}{path}: it is not there: 404", self.base_url))
     }
 
-    /// Returns what is at this path below that of the API; `None`: nothing is.
+    /// Returns the JSON at this path below that of the API; `None` if it does not exist.
     pub(super) async fn get_optional_json(&self, path: &str) -> Result<Option<Json>, String> {
         self.get_with_retries(path, MAX_LIST_BYTES, |answer| {
             serde_json::from_slice(&answer.body).map(Some).map_err(|error| format!("the answer is not JSON: {error}"))
@@ -118,7 +126,7 @@ impl SourceApiClient {
         .await
     }
 
-    /// The body of a ping; `None`: it is gone meanwhile.
+    /// Returns the body of a ping; `None` if it no longer exists.
     pub(super) async fn get_ping_body(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
         self.get_with_retries(path, MAX_BODY_BYTES, |answer| Ok(Some(answer.body))).await
     }

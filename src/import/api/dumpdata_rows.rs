@@ -1,4 +1,5 @@
-//! What the API shows as what `manage.py dumpdata` would write of it, as far as it is known.
+//! Converts API responses to rows as `manage.py dumpdata` would write them, as far as their values
+//! are known.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -16,33 +17,33 @@ use crate::domain::schedule::ScheduleKind;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::import::source_row::parse_timestamp;
 
-/// What its log tells of a check.
+/// Facts about a check from its log.
 #[derive(Clone, Default)]
 pub(super) struct CheckLogSummary {
-    /// The first thing that is known of it.
+    /// Oldest time that is known of the check.
     pub(super) oldest: Option<Timestamp>,
-    /// When the newest ping came that said how a run ended.
+    /// Time of the newest ping that reported the end of a run.
     last_end: Option<Timestamp>,
-    /// The newest start: its number, its time, its run.
+    /// Newest start: its number, its time and its run ID.
     newest_start: Option<(u64, Json, Json)>,
-    /// The status after the newest flip.
+    /// Status after the newest flip.
     pub(super) status: Option<&'static str>,
-    /// How many pings are listed.
+    /// Number of listed pings.
     pub(super) ping_count: u64,
-    /// The seconds in which a job reported its end, and of those the ones in which it had failed.
+    /// Seconds in which the end of a run was reported, and the subset of seconds with a failure.
     pub(super) end_secs: BTreeSet<i64>,
     pub(super) failure_secs: BTreeSet<i64>,
-    /// The seconds in which a run began.
+    /// Seconds in which a run began.
     pub(super) start_secs: BTreeSet<i64>,
 }
 
 impl CheckLogSummary {
-    /// Frees what only the reading of flips needs.
+    /// Frees the data that is needed only while flips are read.
     pub(super) fn drop_times(&mut self) {
         (self.end_secs, self.failure_secs, self.start_secs) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     }
 
-    /// Reads the time of an entry, and keeps the oldest.
+    /// Parses the time of an entry and records the oldest one.
     pub(super) fn record_time(&mut self, at: &Json) -> Result<Timestamp, String> {
         let at = at.as_str().and_then(parse_timestamp).ok_or("an entry of a log has no time")?;
         self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
@@ -50,21 +51,21 @@ impl CheckLogSummary {
     }
 }
 
-/// The items of a list.
+/// Returns the items of a list.
 pub(super) fn list_items(answer: &Json, member: &str) -> Result<Vec<Json>, String> {
     answer.get(member).and_then(Json::as_array).cloned().ok_or_else(|| format!("the server shows no list of {member}"))
 }
 
-/// The UUID of a check.
+/// Returns the UUID of a check.
 pub(super) fn check_uuid(check: &Json) -> Result<Uuid, String> {
     let of = |name: &str| check.get(name).and_then(Json::as_str);
-    // Releases before 2024 show it in URLs alone.
+    // Releases before 2024 show the UUID only in URLs.
     let in_url = || of("update_url").and_then(|url| url.rsplit('/').next());
     let uuid = of("uuid").or_else(in_url).and_then(parse_hyphenated_uuid);
     uuid.ok_or_else(|| "the server shows no UUIDs: give a key that may write with --key-file".into())
 }
 
-/// The project and the profile of its owner, which holds the log limit.
+/// Returns the project, and the profile of its owner with the log limit.
 pub(super) fn project_rows(api: &ApiSource, badges: Option<&Json>, pings: u64) -> Result<[(&'static str, Json); 2], String> {
     let url = badges.and_then(|badges| badges.get("badges")?.get("*")?.get("svg")?.as_str());
     let rest = url.and_then(|url| Some(url.split_once("/badge/")?.1));
@@ -73,7 +74,7 @@ pub(super) fn project_rows(api: &ApiSource, badges: Option<&Json>, pings: u64) -
         return Err("the server shows no badge of the whole project".into());
     }
     let signature = rest.and_then(|rest| rest.split('/').nth(1)?.split('.').next()?.strip_suffix("-2"));
-    // The API does not tell the UUID of the project: this one is the same whenever it is read.
+    // The API does not show the UUID of the project. This one is the same for each import.
     let known = badge_key.map_or_else(|| format!("{} {}", api.url.trim_end_matches('/'), api.project.as_str()), str::to_owned);
     let digest: [u8; 32] = Sha256::digest(known).into();
     let uuid = uuid::Builder::from_random_bytes(digest.first_chunk().copied().unwrap_or_default()).into_uuid();
@@ -86,13 +87,13 @@ pub(super) fn project_rows(api: &ApiSource, badges: Option<&Json>, pings: u64) -
     Ok([("accounts.project", project), ("accounts.profile", json!({ "user": 1, "ping_log_limit": limit }))])
 }
 
-/// A check.
+/// Returns the row of a check.
 pub(super) fn check_row(check: &Json, seen: &CheckLogSummary, created: Timestamp) -> Result<Json, String> {
     let mut fields = Map::new();
     let get = |name: &str| check.get(name).cloned().unwrap_or_default();
     let same = ["name", "slug", "tags", "desc", "tz", "schedule", "manual_resume", "methods", "start_kw", "success_kw", "failure_kw"];
     let switches = ["filter_subject", "filter_body", "filter_http_body", "filter_default_fail", "n_pings"];
-    // What a release does not show, its database does not have.
+    // A field that a release does not show is not in its database either.
     let there = |name: &&str| check.get(*name).is_some();
     for name in same.into_iter().chain(switches).filter(there) {
         fields.insert(name.into(), get(name));
@@ -102,7 +103,7 @@ pub(super) fn check_row(check: &Json, seen: &CheckLogSummary, created: Timestamp
             fields.insert(old.into(), get(old));
         }
     }
-    // Lengths of time are microseconds there, and seconds here.
+    // Durations are in microseconds in rows and in seconds in the API.
     for name in ["timeout", "grace", "last_duration"] {
         let micros = |seconds: Json| seconds.as_i64().and_then(|seconds| seconds.checked_mul(MICROS_PER_SEC)).map_or(seconds, Json::from);
         fields.insert(name.into(), micros(get(name)));
@@ -110,12 +111,12 @@ pub(super) fn check_row(check: &Json, seen: &CheckLogSummary, created: Timestamp
     let kind = match get("schedule").as_str().map(check_input::parse_schedule) {
         None => "simple",
         Some(Ok(schedule)) if schedule.kind() == ScheduleKind::OnCalendar => "oncalendar",
-        // What cannot be read is told when the row is.
+        // An invalid schedule is reported when the row is read.
         Some(_) => "cron",
     };
     let status = match get("status").as_str() {
         Some("grace") => "up".into(),
-        // Version 1 shows it in place of the status.
+        // Version 1 shows this in place of the status.
         Some("started") => match seen.status {
             Some(status) => status.into(),
             None if get("last_ping").is_null() => "new".into(),
@@ -148,7 +149,7 @@ pub(super) fn check_row(check: &Json, seen: &CheckLogSummary, created: Timestamp
     Ok(fields.into())
 }
 
-/// A channel, which lacks its settings, with the numbers of its checks.
+/// Returns the row of a channel without settings, with the numbers of its checks.
 pub(super) fn channel_row(channel: &Json, checks: &[Json], created: Timestamp) -> Result<Json, String> {
     let get = |name: &str| channel.get(name).cloned().unwrap_or_default();
     let id = get("id").as_str().and_then(parse_hyphenated_uuid).ok_or("a channel has no id")?.to_string();
@@ -159,7 +160,7 @@ pub(super) fn channel_row(channel: &Json, checks: &[Json], created: Timestamp) -
     )
 }
 
-/// A ping of the check of this number.
+/// Returns the row of a ping of the check with this number.
 pub(super) fn ping_row(owner: u64, ping: &Json, body: Option<Vec<u8>>, seen: &mut CheckLogSummary) -> Result<Json, String> {
     let get = |name: &str| ping.get(name).cloned().unwrap_or_default();
     let (at, n) = (seen.record_time(&get("date"))?, get("n").as_u64());

@@ -1,23 +1,25 @@
-//! Flips as the API of a Healthchecks shows them: of each status change only whether the check is up after it, pauses and resumes included.
+//! Flips from the API of a Healthchecks server. It lists every status change, including pauses and
+//! resumes, but shows only whether the check is up afterwards.
 
 use serde_json::{Value as Json, json};
 
 use super::dumpdata_rows::CheckLogSummary;
 
-/// A flip as it is listed.
+/// An entry of the list of flips.
 struct ListedFlip {
     timestamp: Json,
     secs: i64,
     is_up: bool,
 }
 
-/// Returns the flips of the check of this number, oldest first, as rows of a dump. Fields that a database has not are `guessed`: whether
-/// the statuses are a guess.
+/// Returns the flips of the check with this number, oldest first, as rows of a dump. The additional
+/// field `guessed`, which no database has, is true if the statuses are inferred.
 ///
-/// An overdue answers with an array of flips between up and down alone. A Healthchecks wraps it in an object, and lists every change.
+/// An overdue server responds with an array of flips that are only between up and down. A
+/// Healthchecks server wraps the array in an object and lists every change.
 ///
 /// # Errors
-/// When the answer is no such list, or an entry has no time.
+/// Returns an error if the response is not such a list, or an entry has no time.
 pub(super) fn flip_rows(answer: &Json, check: &Json, owner: u64, seen: &mut CheckLogSummary) -> Result<Vec<Json>, String> {
     let (list, has_all) = match answer.get("flips") {
         Some(list) => (list, true),
@@ -47,7 +49,7 @@ pub(super) fn flip_rows(answer: &Json, check: &Json, owner: u64, seen: &mut Chec
         };
         let old = before.replace(status).unwrap_or(first);
         let reason = if status == "down" && seen.failure_secs.contains(&flip.secs) { "fail" } else { "" };
-        // People were notified there, if anybody was to be.
+        // The old server has already sent its alerts for this flip, if any were due.
         rows.push(json!({
             "owner": owner, "created": flip.timestamp, "processed": flip.timestamp, "old_status": old, "new_status": status, "reason": reason,
             "guessed": guessed,
@@ -61,8 +63,9 @@ fn status_after(is_up: bool) -> (&'static str, bool) {
     (if is_up { "up" } else { "down" }, false)
 }
 
-/// Returns the status after each flip, and whether it is a guess. Down, paused and new look the same: a check cannot go from down to down,
-/// so several in a row are pauses and resumes but for one whose cause is in the log.
+/// Returns the status after each flip, and true if it is a guess. Down, paused and new look the
+/// same in the list. A check cannot go from down to down, so several such flips in a row are pauses
+/// and resumes, except one whose cause is in the log.
 fn infer_statuses(listed: &[ListedFlip], check: &Json, seen: &CheckLogSummary) -> Vec<(&'static str, bool)> {
     let number = |name: &str| check.get(name).and_then(Json::as_i64);
     let (timeout, grace) = (number("timeout"), number("grace"));
@@ -77,7 +80,7 @@ fn infer_statuses(listed: &[ListedFlip], check: &Json, seen: &CheckLogSummary) -
     let mut statuses = Vec::with_capacity(listed.len());
     for run in listed.chunk_by(|one, next| one.is_up == next.is_up) {
         let is_last = statuses.len() + run.len() == listed.len();
-        // What is known of each flip of the run.
+        // Known status of each flip of the run.
         let mut known: Vec<Option<&'static str>> = run
             .iter()
             .map(|flip| match flip.is_up {
@@ -86,7 +89,7 @@ fn infer_statuses(listed: &[ListedFlip], check: &Json, seen: &CheckLogSummary) -
             })
             .collect();
         if let ([.., end], false, true) = (&mut *known, run.first().is_some_and(|flip| flip.is_up), is_last) {
-            // Releases before 2022 log no flip of a pause.
+            // Releases before 2022 log no flip for a pause.
             *end = end.or(match last {
                 Some("paused") => Some("paused"),
                 Some("new") => Some("new"),
@@ -95,7 +98,7 @@ fn infer_statuses(listed: &[ListedFlip], check: &Json, seen: &CheckLogSummary) -
             });
         }
         if let [.., before, Some("new")] = &mut *known {
-            // Only what was paused becomes new.
+            // Only a paused check becomes new.
             *before = Some("paused");
         }
         let mut before = "up";
@@ -103,7 +106,7 @@ fn infer_statuses(listed: &[ListedFlip], check: &Json, seen: &CheckLogSummary) -
             let next = known.get(place + 1).copied();
             let status = match (own, before, next) {
                 (Some(status), ..) => status,
-                // The only one of its kind between two times up is a downtime.
+                // A single flip between two up flips is a downtime.
                 (None, "up", None | Some(Some("paused"))) => "down",
                 (None, "paused", next) if next != Some(Some("new")) => "new",
                 (None, ..) => "paused",
@@ -119,7 +122,8 @@ fn infer_statuses(listed: &[ListedFlip], check: &Json, seen: &CheckLogSummary) -
 mod tests {
     use super::*;
 
-    /// Statuses of flips that are a minute apart, from a check that is due a minute after each ping.
+    /// Returns the statuses of flips at intervals of one minute, for a check with a timeout of one
+    /// day.
     fn read(ups: &[u8], status: &str, failures: &[i64]) -> Vec<String> {
         let at = |place: usize| format!("2026-11-01T00:{place:02}:00+00:00");
         let list: Vec<_> = ups.iter().enumerate().map(|(place, up)| json!({ "timestamp": at(place), "up": up })).rev().collect();
@@ -136,7 +140,7 @@ mod tests {
         rows.collect()
     }
 
-    /// States of flips, the status of the check, the flips at which a failure was logged, and the flips that are made of them.
+    /// States of flips, status of the check, flips with a logged failure, and expected flips.
     type Case = (&'static [u8], &'static str, &'static [i64], &'static [&'static str]);
 
     #[test]

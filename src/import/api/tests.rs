@@ -24,7 +24,7 @@ fn api() -> ApiSource {
     }
 }
 
-/// A check as the API shows it, with other members.
+/// Returns a check as the API shows it, with additional members.
 fn shown(more: &Json) -> Json {
     let mut check = json!({
         "name": "Backup", "slug": "backup", "tags": "prod db", "desc": "nightly", "grace": 600, "n_pings": 3, "status": "grace",
@@ -37,7 +37,7 @@ fn shown(more: &Json) -> Json {
     check
 }
 
-/// What becomes of such a check with this log.
+/// Returns the contents imported from such a check with this log.
 fn read(check: &Json, flips: &Json, pings: &[Json]) -> Result<ImportContents, String> {
     let (dump, mut seen) = (DumpFile::new(&Random::System)?, CheckLogSummary::default());
     for ping in pings {

@@ -114,7 +114,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] = byte;
         bytes.truncate(if cut { at } else { bytes.len() });
-        // Whatever comes of it, it ends.
+        // Any result is fine as long as reading ends.
         let _ = read_all(&bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! The lines of an export, and what is wrong with a line that is none.
+//! Lines of an export, and the errors for invalid ones.
 
 use std::io::Write;
 
@@ -9,57 +9,57 @@ use super::ExportError;
 use crate::import::item_rows::{ImportFlipRow, ImportItemRow, ImportPingRow};
 use crate::import::json_error_text;
 
-/// The version of the form. A later one is refused.
+/// Version of the format. Other versions are refused.
 pub(super) const FORMAT_VERSION: u64 = 1;
-/// Bytes of a line, its end included: see [limits](crate::docs::limits).
+/// Maximum size of a line with its line feed, in bytes: see [limits](crate::docs::limits).
 pub(super) const MAX_LINE_BYTES: usize = 2 << 20;
-/// Bytes of a body that go in one line; what is left of it follows in others.
+/// Maximum size of the part of a body in one line, in bytes. The rest follows in further lines.
 pub(super) const MAX_BODY_CHUNK_BYTES: usize = 512 << 10;
-/// The kinds of lines that are things.
+/// Kinds of lines for objects.
 const ITEM_KINDS: [&str; 6] = ["project", "key", "channel", "window", "check", "user"];
-/// The other kinds of lines, but for the first.
+/// Other kinds of lines, except the first line.
 const OTHER_KINDS: [&str; 6] = ["signing", "secret", "flip", "ping", "body", "end"];
 
 /// The first line.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExportHeader {
-    /// The version of the form.
+    /// Version of the format.
     pub(super) overdue: u64,
-    /// The release that wrote it.
+    /// Release that wrote the export.
     pub(super) release: String,
-    /// When, in microseconds since 1970.
+    /// Time of the export, in microseconds since 1970.
     pub(super) at: i64,
 }
 
-/// What of the first line every version has.
+/// The part of the first line that all versions have.
 #[derive(Deserialize)]
 struct ExportVersion {
     overdue: u64,
 }
 
-/// A line that is no thing.
+/// A line that is not an object.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum ExportExtraRow {
-    /// What signs badge URLs, in base64.
+    /// Secret that signs badge URLs, in base64.
     Signing(String),
-    /// The secret of another server, by which hashed keys are known that name its place.
+    /// Secret of another server. Hashed keys refer to it by its position.
     Secret(String),
     /// A flip.
     Flip(ImportFlipRow),
-    /// A ping, with the first piece of its body.
+    /// A ping, with the first part of its body.
     Ping(ImportPingRow),
-    /// A further piece of the body of the ping before it.
+    /// A further part of the body of the previous ping.
     Body {
-        /// Of which check.
+        /// Number of the check.
         check: u64,
-        /// Of which of its pings.
+        /// Number of the ping.
         n: u64,
-        /// In base64.
+        /// The bytes in base64.
         body: String,
     },
-    /// The end.
+    /// Last line of the export.
     End(ExportTrailer),
 }
 
@@ -67,19 +67,19 @@ pub(super) enum ExportExtraRow {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExportTrailer {
-    /// How many lines stand before it.
+    /// Number of lines before this one.
     pub(super) lines: u64,
-    /// The SHA-256 of all bytes before it, in hexadecimal digits.
+    /// SHA-256 of all bytes before this line, in hexadecimal digits.
     pub(super) sha256: String,
 }
 
-/// A line.
+/// A line after the first.
 pub(super) enum ExportLine {
     Item(Box<ImportItemRow>),
     Extra(Box<ExportExtraRow>),
 }
 
-/// Reads the first line.
+/// Parses the first line.
 pub(super) fn parse_header(line: &[u8]) -> Result<ExportHeader, String> {
     let any: ExportVersion = serde_json::from_slice(line).map_err(|_| "it is no export of overdue as JSON lines")?;
     if any.overdue != FORMAT_VERSION {
@@ -91,7 +91,7 @@ pub(super) fn parse_header(line: &[u8]) -> Result<ExportHeader, String> {
     serde_json::from_slice(line).map_err(|error| json_error_text(&error))
 }
 
-/// Reads any other line.
+/// Parses any other line.
 pub(super) fn parse_line(line: &[u8]) -> Result<ExportLine, String> {
     let text = line.strip_prefix(b"{\"").and_then(|rest| rest.split(|byte| *byte == b'"').next());
     let kind = text.map(String::from_utf8_lossy).unwrap_or_default();
@@ -102,12 +102,12 @@ pub(super) fn parse_line(line: &[u8]) -> Result<ExportLine, String> {
     }
 }
 
-/// A SHA-256 as the last line has it.
+/// Returns a SHA-256 as in the last line.
 pub(super) fn checksum_hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes lines, and counts and sums them up.
+/// Writes lines, counts them and updates their checksum.
 pub(super) struct ExportLineWriter<W> {
     out: W,
     hash: Sha256,

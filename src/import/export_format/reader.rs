@@ -1,5 +1,5 @@
-//! An export read twice: first all of it is looked at, then its logs are handed over. What was cut or altered is refused by the first
-//! reading, and by the second if that happened meanwhile.
+//! Reader of an export. It reads the file twice: first it validates everything, then it passes on
+//! the logs. Both passes refuse a truncated or altered file.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -24,10 +24,10 @@ use crate::import::report::{ImportReport, ImportTally, LateCheck, ReportRemarks,
 use crate::import::{ImportLogEntry, ImportProgress, ProjectSelection, source};
 use crate::random::Random;
 
-/// Bytes that are read at once.
+/// Size of the read buffer in bytes.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// What a line holds; a ping with all of its body.
+/// Content of a line; for a ping, with its whole body.
 enum ExportEntry {
     BadgeSecret(BadgeSecret),
     LegacySecret(LegacySecret),
@@ -36,20 +36,23 @@ enum ExportEntry {
     Ping(NumberedPing),
 }
 
-/// An export that has been looked at.
+/// A validated export.
 pub struct ExportReader {
     name: String,
     file: File,
     contents: ExportContents,
-    /// The checksum in its end: another file that took its place meanwhile has another.
+    /// Checksum in the last line. Another file that replaced this one meanwhile has a different
+    /// checksum.
     checksum: String,
 }
 
 impl ExportReader {
-    /// Reads a file, or standard input for `-`, to its end. `selected`: the projects that are asked for; none: all, and users.
+    /// Reads a file, or standard input for `-`, to its end. `chosen` are the projects to import; if
+    /// empty, all projects and the users.
     ///
     /// # Errors
-    /// When it cannot be read, is not what was written, or lacks what was asked for; the message names the line.
+    /// Returns an error if the file cannot be read, is not what was written, or lacks a selected
+    /// project. The message names the line.
     pub fn open(path: &Path, chosen: &[ProjectSelection], random: &Random, tell: &mut dyn FnMut(ImportProgress)) -> Result<Self, String> {
         let (name, mut file) = source::open_rereadable(path, random)?;
         let mut things = ExportContents::new(chosen);
@@ -61,15 +64,15 @@ impl ExportReader {
         Ok(Self { name, file, contents: things, checksum: sum.unwrap_or_default() })
     }
 
-    /// What there is, but for logs.
+    /// Returns the contents without the logs.
     pub fn contents(&self) -> &ImportContents {
         &self.contents.items
     }
 
-    /// Reads the logs; `add_entry` gets what comes along, until it breaks.
+    /// Reads the logs and calls `take` with each entry to import, until it breaks.
     ///
     /// # Errors
-    /// When it cannot be read, or is not what it was.
+    /// Returns an error if the file cannot be read or has changed.
     pub fn read_logs(
         &mut self,
         tell: &mut dyn FnMut(ImportProgress),
@@ -94,7 +97,7 @@ impl ExportReader {
         }
     }
 
-    /// All of it but the logs, and what becomes of it.
+    /// Returns the contents without the logs, and the report.
     pub fn finish(self, now: Timestamp) -> (ImportContents, ImportReport) {
         let ExportContents { items: imported, tally, .. } = self.contents;
         let mut late = Vec::new();
@@ -113,20 +116,21 @@ impl ExportReader {
     }
 }
 
-/// What has been read, but for logs.
+/// Contents read so far, without the logs.
 struct ExportContents {
     selected: Vec<ProjectSelection>,
-    /// Places of those that were found.
+    /// Positions of the selected projects that were found.
     matched: HashSet<usize>,
     items: ImportContents,
-    /// Places of projects by their numbers in the file; `None`: it stays behind.
+    /// Positions of projects by their numbers in the file; `None` for a project that is not
+    /// imported.
     projects: HashMap<u64, Option<usize>>,
-    /// UUIDs of checks by their numbers in the file; `None`: it stays behind.
+    /// UUIDs of checks by their numbers in the file; `None` for a check that is not imported.
     checks: HashMap<u64, Option<Uuid>>,
     tally: ImportTally,
 }
 
-/// Why something stays behind.
+/// Reason for leaving out an object.
 const NOT_SELECTED: &str = "of projects that stay behind";
 
 impl ExportContents {
@@ -166,12 +170,12 @@ impl ExportContents {
         if comes { self.tally.add_carried(what, 1) } else { self.tally.add_dropped(what, 1, NOT_SELECTED) }
     }
 
-    /// Whether the check of this number comes along.
+    /// True if the check with this number is imported.
     fn is_check_included(&self, check: u64) -> Result<bool, String> {
         self.checks.get(&check).map(Option::is_some).ok_or_else(|| format!("no check before it has the number {check}"))
     }
 
-    /// The project of this number, if it comes along; counts what belongs to it.
+    /// Returns the project with this number, if it is imported, and counts an object of it.
     fn included_project(&mut self, project: u64, what: ReportedKind) -> Result<Option<&mut ImportedProject>, String> {
         let place = *self.projects.get(&project).ok_or_else(|| format!("no project before it has the number {project}"))?;
         self.tally_item(what, place.is_some());
@@ -254,13 +258,13 @@ impl ExportContents {
         Ok(())
     }
 
-    /// Looks at what can be known only at the end.
+    /// Validates what can be checked only at the end.
     fn validate(&mut self) -> Result<(), String> {
         if let Some((_, missed)) = self.selected.iter().enumerate().find(|(place, _)| !self.matched.contains(place)) {
             return Err(format!("there is no project {:?} in it", missed.source_name));
         }
         for project in &mut self.items.projects {
-            // One that was deleted while the file was written is not in it.
+            // A check that was deleted during the export is not in the file.
             let known: HashSet<Uuid> = project.checks.iter().map(|check| check.uuid).collect();
             for check in &mut project.checks {
                 check.parents = check.parents.iter().copied().filter(|parent| known.contains(parent)).collect();
@@ -270,7 +274,8 @@ impl ExportContents {
     }
 }
 
-/// Reads all lines from the first to the last, which has to fit them; `add_entry` gets what they hold, until it breaks.
+/// Reads all lines and verifies the last one. Calls `take` with the content of each line until it
+/// breaks.
 fn read_lines(
     file: &mut File,
     tell: &mut dyn FnMut(u64, u64),
@@ -290,7 +295,7 @@ fn read_lines(
     }
     let head = lines::parse_header(&lines.line)?;
     lines.update_checksum();
-    // A ping is taken when all of its body is there; with the number of its line.
+    // A ping, with the number of its line, is passed on once its body is complete.
     let mut waiting: Option<(u64, NumberedPing)> = None;
     loop {
         tell(lines.bytes_read, total);
@@ -341,7 +346,7 @@ fn read_lines(
     }
 }
 
-/// Adds a piece to the body of the ping before it.
+/// Appends a part to the body of the previous ping.
 fn append_body_chunk(ping: Option<&mut NumberedPing>, of: (u64, u64), piece: &str) -> Result<(), String> {
     let ping = ping.filter(|ping| (ping.check.0, ping.n) == of).ok_or("it goes on with a body, but not with that of the line before")?;
     let piece = STANDARD.decode(piece).map_err(|_| "a body is no base64")?;
@@ -354,19 +359,19 @@ fn append_body_chunk(ping: Option<&mut NumberedPing>, of: (u64, u64), piece: &st
     Ok(())
 }
 
-/// Lines of a file, one at a time, counted and summed up.
+/// Reads the lines of a file one at a time, counts them and updates their checksum.
 struct ExportLineReader<'f> {
     reader: BufReader<&'f mut File>,
     hash: Sha256,
-    /// That of the line.
+    /// Number of the current line.
     number: u64,
-    /// Bytes that have been read.
+    /// Number of bytes that have been read.
     bytes_read: u64,
     line: Vec<u8>,
 }
 
 impl ExportLineReader<'_> {
-    /// Reads the next one. `false`: there is none.
+    /// Reads the next line. Returns false at the end.
     fn next_line(&mut self) -> Result<bool, String> {
         self.line.clear();
         let read = (&mut self.reader).take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut self.line).map_err(|error| error.to_string())?;
@@ -385,12 +390,13 @@ impl ExportLineReader<'_> {
         lines::parse_line(&self.line).map_err(|problem| self.error_at_line(&problem))
     }
 
-    /// Takes the line into the sum.
+    /// Adds the current line to the checksum.
     fn update_checksum(&mut self) {
         self.hash.update(&self.line);
     }
 
-    /// Whether the line is an end that fits those before it, and the last one.
+    /// Verifies that the current line is an end that matches the lines before it, and that no line
+    /// follows.
     fn verify_trailer(&mut self, end: &ExportTrailer) -> Result<(), String> {
         if (end.lines, &end.sha256) != (self.number - 1, &lines::checksum_hex(self.hash.clone())) {
             return Err("its end does not fit what stands before it: it was altered, or lines are missing".into());

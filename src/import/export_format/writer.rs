@@ -1,7 +1,8 @@
-//! Everything that there is, written as lines while it is in use.
+//! Writes all data of a running server as lines.
 //!
-//! Of each piece of the checks what is in memory is taken in one moment; their logs are read after it, up to the numbers that they had
-//! then. No look at the file lasts longer than some rows, and while pings come it takes turns with them.
+//! Checks are copied from memory in batches, each at one point in time. Their logs are read
+//! afterwards, up to the numbers that they had at that time. No snapshot of the database lasts
+//! longer than a few rows, and the export takes turns with incoming pings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,19 +32,19 @@ use crate::engine::{Handle, ServerLocation, Throttle};
 use crate::import::item_rows::{ImportFlipRow, ImportItemRow, ImportPingRow, encode_bytes};
 use crate::store::StoreError;
 
-/// Checks that are looked at in one moment.
+/// Number of checks that are copied at one point in time.
 const CHECKS_PER_BATCH: usize = 16;
-/// Pings, without their bodies, that are read from one snapshot.
+/// Number of pings, without their bodies, that are read from one snapshot.
 const PINGS_PER_SNAPSHOT: u64 = 256;
 
-/// Why an export has no end.
+/// Error that ends an export.
 #[derive(Debug)]
 pub enum ExportError {
-    /// The database.
+    /// Error of the database.
     Store(StoreError),
-    /// What it is written to.
+    /// I/O error of the output.
     Io(io::Error),
-    /// Something is longer than a line may be; this is how the line begins.
+    /// An object is longer than a line may be. The text is the beginning of the line.
     TooLong(String),
 }
 
@@ -65,14 +66,15 @@ impl From<StoreError> for ExportError {
     }
 }
 
-/// Writes everything, or one project without users; with logs or without.
+/// Exports everything, or one project without users, with or without logs.
 ///
 /// # Errors
-/// When the database cannot be read, or the lines cannot be written: they have no end then.
+/// Returns an error if the database cannot be read or the output cannot be written. The export then
+/// has no end line.
 pub fn write_export(handle: &Handle, project: Option<ProjectId>, logs: bool, out: impl Write) -> Result<(), ExportError> {
     let mut lines = ExportLineWriter::new(out);
     lines.write_row(&ExportHeader { overdue: FORMAT_VERSION, release: env!("CARGO_PKG_VERSION").into(), at: handle.now().micros() })?;
-    // It signs for all projects.
+    // The secret signs for all projects.
     if let Some(signing) = handle.badge_secret().filter(|_| project.is_none()) {
         lines.write_row(&ExportExtraRow::Signing(encode_bytes(&signing.0)))?;
     }
@@ -93,13 +95,15 @@ struct Exporter<'h, W> {
     with_logs: bool,
     lines: ExportLineWriter<W>,
     throttle: Throttle<'h>,
-    /// The next number of a thing.
+    /// Number of the next object.
     next_number: u64,
-    /// The numbers here of the secrets of other servers that have been written, in their places.
+    /// Local numbers of the secrets of other servers that have been written, in the order of their
+    /// positions.
     written_secrets: Vec<u8>,
 }
 
-/// A project and what belongs to it, but for its checks, as of one moment; each with the file that owns it.
+/// A project and its objects, without checks, at one point in time; each object with the source
+/// that manages it.
 struct ExportedProject {
     project: Arc<Project>,
     keys: Vec<(Arc<ProjectKey>, Option<ConfigSource>)>,
@@ -132,7 +136,7 @@ impl<W: Write> Exporter<'_, W> {
         self.lines.write_row(&ImportItemRow::from(staged))
     }
 
-    /// One that is gone by now is left out.
+    /// Writes a project. A project that is removed by now is left out.
     fn write_project(&mut self, project: ProjectId) -> Result<(), ExportError> {
         let found = self.handle.with_state(|state| ExportedProject::new(state, project));
         let Some(ExportedProject { project: found, keys, channels, windows }) = found else { return Ok(()) };
@@ -175,8 +179,9 @@ impl<W: Write> Exporter<'_, W> {
         self.write_checks(project, id, &known)
     }
 
-    /// What a key is recognised by. The secret of another server that it needs is written before it; if that was forgotten meanwhile, the
-    /// key has been used or revoked.
+    /// Returns the secret of a key for the export. A secret of another server that it needs is
+    /// written before. Returns `None` if that secret is already deleted, because the key has been
+    /// used or revoked.
     fn exported_secret(&mut self, key: &ProjectKey) -> Result<Option<ImportedKeySecret>, ExportError> {
         let KeySecret::Legacy(hashed) = key.secret else { return Ok(Some(ImportedKeySecret::Native(key.secret.clone()))) };
         let place = self.written_secrets.iter().position(|number| *number == hashed.secret_number);
@@ -186,7 +191,7 @@ impl<W: Write> Exporter<'_, W> {
             self.lines.write_row(&ExportExtraRow::Secret(secret.as_str().to_owned()))?;
             self.written_secrets.push(hashed.secret_number);
         }
-        // There are at most eight.
+        // There are at most eight secrets.
         let secret = place.unwrap_or(self.written_secrets.len() - 1) as u8;
         Ok(Some(ImportedKeySecret::Legacy { access: key.secret.access(), secret_index: secret, digest: hashed.digest }))
     }
@@ -202,7 +207,7 @@ impl<W: Write> Exporter<'_, W> {
             last = Some(newest.id);
             for (check, imported) in piece {
                 let number = CheckId(self.take_number());
-                // It has a badge of its own.
+                // A check has its own badge.
                 self.write_item(ImportItem::Check { id: number, project: id, badge: check.badge, check: Box::new(imported) })?;
                 if self.with_logs {
                     self.write_flips(number, &check)?;
@@ -212,7 +217,8 @@ impl<W: Write> Exporter<'_, W> {
         }
     }
 
-    /// The oldest first. They are read from the newest on: where pieces begin is noted, and all but the oldest are read again.
+    /// Writes the flips, oldest first. They are read from the newest on: the start of each page is
+    /// recorded, and all pages except the oldest are read again.
     fn write_flips(&mut self, number: CheckId, check: &Check) -> Result<(), ExportError> {
         let all = Timestamp::from_micros(i64::MIN);
         let (mut starts, mut start) = (Vec::new(), check.state.last_flip);
@@ -237,7 +243,7 @@ impl<W: Write> Exporter<'_, W> {
         flips.try_for_each(|flip| self.lines.write_row(&flip))
     }
 
-    /// The newest first, so that what is pruned meanwhile is what would have come last.
+    /// Writes the pings, newest first, so that pruning meanwhile affects only the last ones.
     fn write_pings(&mut self, number: CheckId, check: &Check) -> Result<(), ExportError> {
         let (mut n, mut place) = (check.state.n_pings, check.state.last_arrival);
         while n > 0 {
@@ -303,7 +309,7 @@ impl<W: Write> Exporter<'_, W> {
     }
 }
 
-/// A check as another server takes it. `known`: the channels that have been written.
+/// Returns a check in the form of an import. `known` are the channels that have been written.
 fn exported_check(state: &State, check: &Check, known: &BTreeSet<ChannelId>) -> ImportedCheck {
     let uuid = |id: CheckId| state.check(id).map(|check| check.uuid);
     let behind = match check.state.notification {

@@ -1,4 +1,5 @@
-//! What the integrations of a Healthchecks are here: each kind keeps its settings in one text of a form of its own.
+//! Conversion of the integrations of Healthchecks to channels. Each kind has its own format for its
+//! settings.
 
 use serde_json::Value as Json;
 use uuid::Uuid;
@@ -12,51 +13,52 @@ use crate::domain::timestamp::Timestamp;
 use crate::import::environment::ServerEnvironment;
 use crate::import::source_row::{RowError, SourceRow};
 
-/// What becomes of a channel.
+/// Result of converting a channel.
 #[derive(Debug)]
 pub(super) enum ConvertedChannel {
-    /// It comes along.
+    /// The channel is imported.
     Imported {
-        /// The channel.
+        /// The converted channel.
         channel: ImportedChannel,
-        /// What was changed of it without a loss.
+        /// Changes without a loss.
         changes: Vec<String>,
     },
-    /// It stays behind: there is no such kind.
+    /// The channel is not imported: its kind does not exist here.
     Dropped {
-        /// Its name.
+        /// Name of the channel.
         name: String,
-        /// Its UUID.
+        /// UUID of the channel.
         uuid: Uuid,
-        /// Its kind there.
+        /// Kind of the channel in the source.
         kind: String,
-        /// Why.
+        /// Reason in words.
         reason: String,
     },
 }
 
-/// Characters of a reason why a channel is disabled.
+/// Maximum number of characters of the reason why a channel is disabled.
 const MAX_REASON_CHARS: usize = 300;
 
-/// Settings as they are put together.
+/// Settings of a channel while they are converted.
 struct ChannelSettingsBuilder<'a> {
     kind: &'static ChannelKind,
-    /// The text as it stands there.
+    /// Text of the settings in the source.
     source_text: &'a str,
-    /// The same as JSON; `Null`: it is none.
+    /// The text parsed as JSON; `Null` if it is not JSON.
     json: Json,
     environment: &'a ServerEnvironment,
     pairs: Vec<(String, String)>,
-    /// Nothing would be told.
+    /// True if the channel would send no alerts.
     sends_nothing: bool,
 }
 
-/// Reads a row of the table of channels. Settings that cannot be read, or that no channel has here, are left out: the channel is disabled.
+/// Converts a row of the table of channels. Settings that are invalid or unknown here are left out,
+/// and the channel is disabled.
 pub(super) fn convert_channel(row: &SourceRow, environment: &ServerEnvironment, now: Timestamp) -> Result<ConvertedChannel, RowError> {
     let name = row.text("name").unwrap_or_default();
     let uuid = row.require("code", row.uuid("code")).map_err(|complaint| complaint.with_name(name))?;
     let word = row.text("kind").unwrap_or_default();
-    // Aliases are words of the command line.
+    // Aliases exist only on the command line.
     let Some(kind) = ChannelKind::from_name(word).filter(|known| known.name == word) else {
         let why = format!("{word:?} is no kind of channel here");
         return Ok(ConvertedChannel::Dropped { name: name.into(), uuid, kind: word.into(), reason: why });
@@ -90,7 +92,8 @@ pub(super) fn convert_channel(row: &SourceRow, environment: &ServerEnvironment, 
         ImportedSettings::Complete(_) => None,
     };
     let health = ChannelHealth { disabled: disabled.map(|reason| (now, reason.into())), ..ChannelHealth::default() };
-    // Any user there may have given it: it has the rights of one that was made through the API, unless only the operator makes such.
+    // Any user of the old server may have set the URL. The channel gets the rights of one that was
+    // created through the API, unless only the operator may create its kind.
     let operator = match &settings {
         ImportedSettings::Complete(settings) => settings.check_author(SettingsAuthor::Api).is_err(),
         ImportedSettings::Incomplete { kind, .. } => kind.operator_only,
@@ -101,7 +104,7 @@ pub(super) fn convert_channel(row: &SourceRow, environment: &ServerEnvironment, 
     })
 }
 
-/// Returns a name that channels may have.
+/// Returns a valid name for a channel.
 fn valid_name(name: &str, changes: &mut Vec<String>) -> ChannelName {
     ChannelName::parse(name).unwrap_or_else(|problem| {
         changes.push(format!("its name is cut: {problem}"));
@@ -111,7 +114,7 @@ fn valid_name(name: &str, changes: &mut Vec<String>) -> ChannelName {
 }
 
 impl ChannelSettingsBuilder<'_> {
-    /// Puts the settings together; `None`: what stands there has another form.
+    /// Converts the settings; `None` if they have another format.
     fn read_settings(&mut self) -> Option<()> {
         match self.kind.name {
             "email" => self.read_receiver("to"),
@@ -122,7 +125,7 @@ impl ChannelSettingsBuilder<'_> {
                 self.add_setting("url", url.replacen("https://discordapp.com/", "https://discord.com/", 1))
             }
             "rocketchat" | "googlechat" | "msteamsw" | "victorops" => self.add_setting("url", self.source_text.to_owned()),
-            // The integration at the other end expects what a Healthchecks sends.
+            // The integration of the other service expects the format of Healthchecks.
             "spike" | "pagertree" => {
                 self.add_setting("url", self.source_text.to_owned());
                 self.add_setting("integration", "healthchecks".into())
@@ -138,7 +141,7 @@ impl ChannelSettingsBuilder<'_> {
                 self.add_setting("key", self.text_or_json_value(&["key"])?);
                 self.add_setting("region", self.json_value(&["region"]).unwrap_or_default())
             }
-            // It sends by the first version of the API, so its keys are known to work with that one.
+            // Healthchecks uses the first version of the API, so its keys work with that one.
             "pd" => {
                 self.add_setting("key", self.text_or_json_value(&["service_key"])?);
                 self.add_setting("api", "v1".into())
@@ -190,12 +193,12 @@ impl ChannelSettingsBuilder<'_> {
                 let members = self.source_text.split(',').map(|uuid| Uuid::try_parse(uuid).ok().map(|uuid| uuid.to_string()));
                 self.add_setting("channels", members.collect::<Option<Vec<_>>>()?.join(","))
             }
-            // Healthchecks has no other kind that has this name here.
+            // Healthchecks has no further kind with a name that is known here.
             _ => None,
         }
     }
 
-    /// A text or number in the JSON.
+    /// Returns a text or number at a path of the JSON.
     fn json_value(&self, path: &[&str]) -> Option<String> {
         match path.iter().try_fold(&self.json, |json, key| json.get(key))? {
             Json::String(text) => Some(text.clone()),
@@ -204,7 +207,7 @@ impl ChannelSettingsBuilder<'_> {
         }
     }
 
-    /// The text itself, or if it is JSON what stands there.
+    /// Returns the text itself, or the value at a path if the text is JSON.
     fn text_or_json_value(&self, path: &[&str]) -> Option<String> {
         if self.source_text.starts_with('{') { self.json_value(path) } else { Some(self.source_text.to_owned()) }
     }
@@ -217,16 +220,16 @@ impl ChannelSettingsBuilder<'_> {
         Some(())
     }
 
-    /// Sets a key to what the old server knew for all channels.
+    /// Sets a key to the value of a variable, which the old server used for all channels.
     fn add_from_environment(&mut self, key: &str, variable: &str) -> Option<()> {
         self.add_setting(key, self.environment.get(variable).unwrap_or_default().to_owned())
     }
 
-    /// Whom to tell, and of what.
+    /// Converts the recipient and the selection of events.
     fn read_receiver(&mut self, key: &str) -> Option<()> {
         self.add_setting(key, self.text_or_json_value(&["value"])?);
         let is_on = |key: &str, unless_said: bool| self.json.get(key).and_then(Json::as_bool).unwrap_or(unless_said);
-        // Old text messages told nothing of up unless that was said; a call is made for down only.
+        // Old text messages were not sent for up unless selected. A call is made for down only.
         let send = match (is_on("down", true), is_on("up", self.kind.name != "sms" || !self.json.is_object())) {
             _ if self.kind.name == "call" => "",
             (true, true) => "",
@@ -249,7 +252,7 @@ impl ChannelSettingsBuilder<'_> {
             }
             self.add_setting(&format!("{way}-url"), url);
             let method = self.json_value(&[&format!("method_{way}")]).unwrap_or_else(|| "GET".into());
-            // A body is kept there with a method that sends none.
+            // The source stores a body even with a method that sends none.
             if method != "GET" {
                 self.add_setting(&format!("{way}-body"), self.json_value(&[&format!("body_{way}")]).unwrap_or_default());
             }
@@ -298,7 +301,7 @@ impl ChannelSettingsBuilder<'_> {
         self.add_setting("topic", self.json_value(&["topic"]).unwrap_or_default())
     }
 
-    /// Writes URLs and mail addresses as they are written here.
+    /// Converts URLs and mail addresses to the format of this server.
     fn convert_values(&mut self, changes: &mut Vec<String>) {
         let mut headers = Vec::new();
         for (key, value) in &mut self.pairs {
@@ -314,22 +317,24 @@ impl ChannelSettingsBuilder<'_> {
             match (converted.authorization, key.strip_suffix("-url")) {
                 (None, _) => {}
                 (Some(header), Some(way)) if self.kind.name == "webhook" => headers.push((format!("{way}-header.Authorization"), header)),
-                // Only webhooks have headers: that it cannot be sent is said of it as it is.
+                // Only webhooks have headers. For other kinds, the value is reported unchanged as
+                // invalid.
                 (Some(_), _) => continue,
             }
             changes.extend(converted.changes.iter().map(|change| format!("{key}: {change}")));
             *value = converted.value;
         }
         for (name, header) in headers {
-            // A header that was given counts more, as it did there.
+            // An explicit header takes precedence, as in the source.
             if !self.pairs.iter().any(|(key, _)| key.eq_ignore_ascii_case(&name)) {
                 self.pairs.push((name, header));
             }
         }
     }
 
-    /// The settings, and why some of them are refused if some are. Those are left out. Where some are missing, others are tried in their
-    /// place. Where nothing is known of them, all that people are to give is missing.
+    /// Returns the settings, and the reason if some are refused. Refused ones are left out. For
+    /// validation, example values stand in for missing settings. If no settings are known, all that
+    /// users must give count as missing.
     fn finish(self, is_known: bool) -> (ImportedSettings, Option<String>) {
         let Self { kind, pairs, .. } = self;
         let (mut kept, mut refused, mut problem) = (Vec::new(), Vec::new(), None);
@@ -373,7 +378,7 @@ impl ChannelSettingsBuilder<'_> {
     }
 }
 
-/// True if a key is that of a field, or one of those that its pattern stands for.
+/// True if a key is that of a field, or matches the pattern of a field.
 fn matches_field(key: &str, field: &str) -> bool {
     field.strip_suffix("NAME").map_or(field == key, |prefix| key.starts_with(prefix))
 }

@@ -1,4 +1,5 @@
-//! What the report says of channels: which come incomplete or converted, which stay behind, which reach this machine or run commands.
+//! Channels in the report: incomplete, converted and dropped channels, and channels that reach this
+//! machine or run commands.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,12 +18,12 @@ pub(super) struct ChannelReportBuilder {
     converted: Vec<ReportedChannel>,
     local: Vec<LocalChannel>,
     shell: Vec<ReportedChannel>,
-    /// By their numbers in the source.
+    /// Dropped channels by their numbers in the source.
     dropped: HashMap<i64, ReportedChannel>,
 }
 
 impl ChannelReportBuilder {
-    /// Takes a channel that comes, with what was changed of it.
+    /// Adds an imported channel with its changes.
     pub(super) fn add_imported(&mut self, project: &ImportedProject, channel: &ImportedChannel, changes: Vec<String>) {
         let mut changes = changes;
         let kind = match &channel.settings {
@@ -32,9 +33,10 @@ impl ChannelReportBuilder {
         let row = |remarks| ReportedChannel::new(project, channel.uuid, channel.name.as_str(), kind.name, remarks);
         if let ImportedSettings::Incomplete { missing: lacks, .. } = &channel.settings {
             let reason = channel.health.disabled.as_ref().map(|(_, reason)| reason.to_string());
-            // A header that is refused is left out, and nothing can be given in its place.
+            // A refused header is left out. No value can be given in its place.
             let lacks = lacks.iter().copied().filter(|key| !kind.is_key_pattern(key)).collect();
-            // It needs attention anyway: what was changed of its settings stands here, not in a second list.
+            // The channel needs attention anyway, so its changes are listed here and not in a
+            // second list.
             let remarks = reason.into_iter().chain(std::mem::take(&mut changes)).collect();
             self.incomplete.push(IncompleteChannel { channel: row(remarks), lacks });
         }
@@ -52,12 +54,12 @@ impl ChannelReportBuilder {
         }
     }
 
-    /// Takes a channel that stays behind.
+    /// Adds a channel that is not imported.
     pub(super) fn add_dropped(&mut self, number: i64, row: ReportedChannel) {
         self.dropped.insert(number, row);
     }
 
-    /// Notes a check that has channels of these numbers.
+    /// Adds a check to the dropped channels of these numbers.
     pub(super) fn add_check<'a>(&mut self, numbers: impl Iterator<Item = &'a i64>, called: impl Fn() -> String) {
         for number in numbers {
             if let Some(row) = self.dropped.get_mut(number) {
@@ -66,7 +68,7 @@ impl ChannelReportBuilder {
         }
     }
 
-    /// Adds the checks of each channel, and hands all of them over to the report.
+    /// Adds the checks of each channel and moves all channels to the report.
     pub(super) fn finish(self, imported: &ImportContents, remarks: &mut ReportRemarks) {
         let Self { mut incomplete, mut converted, mut local, mut shell, dropped } = self;
         let rows = incomplete.iter_mut().map(|row| &mut row.channel).chain(local.iter_mut().map(|row| &mut row.channel));
@@ -91,7 +93,7 @@ impl ChannelReportBuilder {
     }
 }
 
-/// Returns the addresses in URLs of a channel that it reaches only if the server allows them.
+/// Returns the IP addresses in URLs of a channel that it can reach only if the server allows them.
 fn local_addresses(settings: &ImportedSettings) -> Vec<IpAddr> {
     let settings = match settings {
         ImportedSettings::Complete(settings) => settings.clone(),
@@ -106,7 +108,7 @@ fn local_addresses(settings: &ImportedSettings) -> Vec<IpAddr> {
     addresses
 }
 
-/// Returns the address that the host of a URL is.
+/// Returns the IP address that is the host of a URL.
 fn url_address(url: &str) -> Option<IpAddr> {
     let authority = url.split_once("://")?.1.split(['/', '?']).next()?;
     let host = match authority.strip_prefix('[') {

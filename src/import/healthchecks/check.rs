@@ -1,4 +1,4 @@
-//! What the checks of a Healthchecks are here: settings through the parsers that the API has, status and times as they stand.
+//! Conversion of checks: settings with the parsers of the API, status and times unchanged.
 
 use std::sync::Arc;
 
@@ -15,28 +15,28 @@ use crate::import::source_row::{RowError, SourceRow};
 
 use super::log::parse_status;
 
-/// A check as it stands in its row. What its log says of it comes later.
+/// A converted check, without the facts from its log.
 pub(super) struct ConvertedCheck {
     pub(super) check: ImportedCheck,
-    /// A time of it lay in the future.
+    /// True if a time was in the future.
     pub(super) has_adjusted_times: bool,
-    /// Remarks for the report.
+    /// Notes for the report.
     pub(super) notes: Vec<&'static str>,
 }
 
-/// What people call a check: its name, its slug or its UUID.
+/// Returns the display name of a check: its name, its slug or its UUID.
 pub(super) fn display_name(row: &SourceRow) -> Result<String, RowError> {
     let named = [row.text("name")?, row.text("slug")?].into_iter().find(|text| !text.is_empty()).map(str::to_owned);
     named.map_or_else(|| row.require("code", row.uuid("code")).map(|uuid| uuid.to_string()), Ok)
 }
 
-/// Whether somebody means it by this word.
+/// True if the word is the name, the slug or the UUID of the check.
 pub(super) fn matches_identifier(row: &SourceRow, word: &str) -> Result<bool, RowError> {
     let uuid = row.require("code", row.uuid("code"))?.to_string();
     Ok([row.text("name")?, row.text("slug")?, &uuid].contains(&word))
 }
 
-/// Reads a row of the table of checks. A complaint names the way out.
+/// Converts a row of the table of checks. Errors include a hint about `--skip`.
 pub(super) fn convert_check(row: &SourceRow, options: &ImportOptions, now: Timestamp) -> Result<ConvertedCheck, RowError> {
     let read = || {
         let mut notes = Vec::new();
@@ -55,9 +55,9 @@ pub(super) fn convert_check(row: &SourceRow, options: &ImportOptions, now: Times
 }
 
 fn read_settings(row: &SourceRow, options: &ImportOptions, notes: &mut Vec<&'static str>) -> Result<CheckSettings, RowError> {
-    // Stored texts may be over the limits of today.
+    // Stored texts may exceed the current limits.
     let name = Name::from_stored(row.text("name")?);
-    // Releases before 2021 had no slugs, and the next one made them so.
+    // Releases before 2021 had no slugs. The next release derived them like this.
     let slug = match row.has_column("slug") {
         true => Slug::from_stored(row.text("slug")?),
         false => Slug::from_name(&name),
@@ -80,7 +80,7 @@ fn read_settings(row: &SourceRow, options: &ImportOptions, notes: &mut Vec<&'sta
         notes.push("with a name, slug or words that are over a limit of today: they are kept");
     }
     let flag = |column: &str| Ok(row.boolean(column)?.unwrap_or(false));
-    // Before there was a flag, keywords alone turned the search in subjects on.
+    // Before the flag existed, keywords alone enabled the search in subjects.
     let has_keywords = !success_kw.is_empty() || !failure_kw.is_empty();
     let subject = row.boolean("filter_subject")?.unwrap_or(has_keywords);
     let post_only = match row.text("methods")? {
@@ -112,7 +112,7 @@ fn read_settings(row: &SourceRow, options: &ImportOptions, notes: &mut Vec<&'sta
     })
 }
 
-/// The text of the first column that there is.
+/// Returns the text of the first column that exists.
 fn first_text<'a>(row: &'a SourceRow, columns: &[&str]) -> Result<&'a str, RowError> {
     columns.iter().find(|column| row.has_column(column)).map_or(Ok(""), |column| row.text(column))
 }
@@ -140,7 +140,7 @@ fn read_timezone(row: &SourceRow, options: &ImportOptions) -> Result<Timezone, R
     Timezone::parse(name).map_err(|error| row.error(format!("tz {name:?} is {error}; say --tz {name}=NEW, or --skip the check")))
 }
 
-/// What has become of it, and whether times had to be changed for that.
+/// Converts the state of a check. The flag is true if a time had to be changed.
 fn read_state(
     row: &SourceRow,
     created: Timestamp,
@@ -160,7 +160,7 @@ fn read_state(
     state.run = row.timestamp("last_start")?.map(|start| OngoingRun { start: past(start), rid });
     state.last_duration = row.duration_micros("last_duration")?.filter(|micros| *micros >= 0);
     let n_pings = row.integer("n_pings")?.unwrap_or(0);
-    // Its column is an integer of 32 bits.
+    // The column is an integer of 32 bits.
     state.n_pings = u32::try_from(n_pings).map_err(|_| row.error("n_pings is negative or too large"))?.into();
     if state.status == Status::Up && state.last_ping.is_none() {
         notes.push("up without a ping: they are new");

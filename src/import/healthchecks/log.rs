@@ -1,4 +1,5 @@
-//! What pings and flips of a Healthchecks are here. Of each check only counters are kept, and a few bits for each ping that comes along.
+//! Conversion of pings and flips. For each check, only counters and a few bits for each imported
+//! ping are kept.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,16 +17,17 @@ use crate::import::report::{ImportTally, ReportedKind};
 use crate::import::source_row::{RowError, SourceRow};
 use crate::import::{ImportOptions, PingLogSelection};
 
-/// Months before this one whose flips are kept.
+/// Number of months before the current one for which flips are kept.
 const FLIP_MONTHS: i64 = 2;
 
-/// Where the pings of a check lie whose numbers are 64 in a row: a bit for each that comes, and for what is to be said of it.
+/// Bit sets for 64 consecutive numbers of pings of a check: pings that exist, and properties for
+/// the report.
 #[derive(Clone, Copy, Default)]
 struct PingBlock {
     present: u64,
     future: u64,
     method: u64,
-    /// With a scheme, an address, a kind or something else that is not kept as it is.
+    /// Pings with a scheme, an address, a kind or another value that is changed.
     altered: u64,
     body: u64,
     body_elsewhere: u64,
@@ -35,30 +37,30 @@ struct PingBlock {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LastFlip {
     pub(super) at: Timestamp,
-    /// The status before it.
+    /// Status before the flip.
     pub(super) from: Status,
     pub(super) cause: FlipCause,
-    /// The old server has told it.
+    /// True if the old server has sent the alerts for the flip.
     pub(super) is_notified: bool,
 }
 
-/// What has been read of the log of a check.
+/// State of converting the log of a check.
 pub(super) struct CheckLog {
-    /// The UUID of the check.
+    /// UUID of the check.
     pub(super) uuid: Uuid,
-    /// Pings ever logged.
+    /// Number of pings ever logged.
     total_pings: u64,
-    /// How many of them are kept.
+    /// Number of pings that are kept.
     ping_limit: u64,
-    /// By how many times 64 numbers they are older than the newest.
+    /// Blocks of 64 pings by their age: the newest ping is in block 0.
     blocks: BTreeMap<u64, PingBlock>,
-    /// The flip that was logged last, and its number.
+    /// Flip that was logged last, with its number.
     last_logged_flip: Option<(LastFlip, i64)>,
-    /// The latest time of a flip.
+    /// Latest time of a flip.
     latest_flip_time: Option<Timestamp>,
 }
 
-/// A word for a status.
+/// Parses the name of a status.
 pub(super) fn parse_status(word: &str) -> Option<Status> {
     [Status::New, Status::Up, Status::Down, Status::Paused].into_iter().find(|status| status.name() == word)
 }
@@ -75,12 +77,13 @@ impl CheckLog {
         }
     }
 
-    /// Its newest flip; `None`: there was none. Flips keep the order in which they were logged, and none is earlier than the one before it.
+    /// Returns the newest flip; `None` if there is none. Flips keep the order in which they were
+    /// logged. No flip is earlier than its predecessor.
     pub(super) fn last_flip(&self) -> Option<LastFlip> {
         self.last_logged_flip.map(|(flip, _)| LastFlip { at: self.latest_flip_time.unwrap_or(flip.at), ..flip })
     }
 
-    /// Takes a flip. Of an old one only that it was is kept. Its time may lie in the future.
+    /// Converts a flip. An old one is only counted. The time may be in the future.
     pub(super) fn convert_flip(&mut self, row: &SourceRow, now: Timestamp, tally: &mut ImportTally) -> Option<ImportedFlip> {
         let read = || {
             let created = row.require("created", row.timestamp("created"))?;
@@ -119,7 +122,7 @@ impl CheckLog {
         Some(ImportedFlip { check: self.uuid, flip: Flip { at: created, from, to, cause, awaited_since: None } })
     }
 
-    /// Takes a ping, unless it is too old or cannot be counted.
+    /// Converts a ping, unless it is too old or has no valid number.
     pub(super) fn convert_ping(
         &mut self,
         row: &SourceRow,
@@ -156,10 +159,11 @@ impl CheckLog {
         (self.blocks.entry(age / 64).or_default(), 1 << (age % 64))
     }
 
-    /// Reads a ping. What of it cannot be kept as it is becomes the nearest thing that can: its log must have no gap.
+    /// Converts the values of a ping. An invalid value becomes the nearest valid one, because the
+    /// log must have no gap.
     fn read_ping(&mut self, n: u64, created: Timestamp, row: &SourceRow, options: &ImportOptions, now: Timestamp) -> ImportedPing {
         let odd = Cell::new(false);
-        // Of what cannot be read nothing is kept.
+        // An unreadable value is dropped.
         fn kept<T>(odd: &Cell<bool>, read: Result<T, RowError>) -> Option<T> {
             odd.set(odd.get() || read.is_err());
             read.ok()
@@ -212,14 +216,14 @@ impl CheckLog {
         ping
     }
 
-    /// Counts the pings that come: those without a gap up to the newest.
+    /// Counts the imported pings: those without a gap up to the newest.
     pub(super) fn tally_pings(&self, logs: PingLogSelection, tally: &mut ImportTally) {
         let mut sum = [0; 7];
         let [pings, changed, future, method, odd, bodies, elsewhere] = &mut sum;
         let mut is_whole = true;
         for (expected, (age, block)) in (0..).zip(&self.blocks) {
             is_whole &= expected == *age;
-            // Those in a row from the newest of the block on.
+            // Number of consecutive pings from the newest of the block.
             let run = if is_whole { block.present.trailing_ones() } else { 0 };
             let comes = u64::MAX.checked_shl(run).map_or(u64::MAX, |beyond| !beyond);
             for (count, bits) in [
@@ -255,18 +259,20 @@ impl CheckLog {
     }
 }
 
-/// Reads the scheme of a ping, and whether it is one of ours. The other server keeps what a proxy says: `HTTPS`, `https,http`, `wss`.
+/// Parses the scheme of a ping. The flag is true if it is a known one. Healthchecks stores what a
+/// proxy sends: `HTTPS`, `https,http`, `wss`.
 fn parse_scheme(text: &str) -> (PingScheme, bool) {
     let known = [PingScheme::Http, PingScheme::Https, PingScheme::Email];
     if let Some(exact) = known.into_iter().find(|scheme| scheme.name() == text) {
         return (exact, true);
     }
-    // The first is what the client used.
+    // The first scheme is that of the client.
     let first = text.split(',').next().unwrap_or_default().trim().to_ascii_lowercase();
     (if matches!(first.as_str(), "https" | "wss") { PingScheme::Https } else { PingScheme::Http }, false)
 }
 
-/// Reads an address with or without brackets and port, as proxies write it; `None`: it is none, such as `unknown`.
+/// Parses an address with or without brackets and port, as proxies write it; `None` if it is not an
+/// address, such as `unknown`.
 fn parse_address(text: &str) -> Option<IpAddr> {
     let text = text.split(',').next().unwrap_or_default().trim().trim_matches('"');
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));

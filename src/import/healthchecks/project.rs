@@ -1,4 +1,4 @@
-//! What the projects of a Healthchecks are here, with their keys, and its users.
+//! Conversion of projects with their keys, and of users.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -15,12 +15,13 @@ use crate::import::report::{ImportTally, ReportedKind};
 use crate::import::source_row::{RowError, SourceRow, decode_hex};
 use crate::password;
 
-/// Characters that a project's name may have.
+/// Maximum number of characters of a project's name.
 const MAX_NAME_CHARS: usize = 100;
-/// Characters of a name that the report shows.
+/// Number of characters of a name that the report shows.
 const SHOWN_NAME_CHARS: usize = 40;
 
-/// What of its users counts for projects: mail addresses and log limits, by their numbers.
+/// Mail addresses and log limits of users, by the numbers of the users. They apply to the projects
+/// of a user.
 pub(super) struct ProjectOwners {
     addresses: HashMap<i64, String>,
     limits: HashMap<i64, i64>,
@@ -36,27 +37,27 @@ impl ProjectOwners {
     }
 }
 
-/// Reads rows of the table of projects.
+/// Converter for rows of the table of projects.
 pub(super) struct ProjectConverter<'a> {
     pub(super) options: &'a ImportOptions,
     pub(super) owners: &'a ProjectOwners,
     pub(super) secret: Option<&'a LegacySecret>,
-    /// What signatures say about it.
+    /// Result of verifying the secret.
     pub(super) secret_verdict: SecretVerdict,
-    /// Names that projects have already.
+    /// Names that are already used.
     pub(super) used_names: BTreeSet<String>,
-    /// What was asked for and is there.
+    /// Selected projects that were found.
     pub(super) matched: HashSet<String>,
 }
 
 impl ProjectConverter<'_> {
-    /// Reads a row; `None`: it is not asked for.
+    /// Converts a row; `None` if the project is not selected.
     pub(super) fn convert_project(&mut self, row: &SourceRow, tally: &mut ImportTally) -> Result<Option<ImportedProject>, RowError> {
         let uuid = row.require("code", row.uuid("code"))?;
         let name = row.text("name")?;
         let owner = row.id("owner_id")?;
         let address = self.owners.addresses.get(&owner).map_or("", String::as_str);
-        // It shows one without a name under the address of its owner.
+        // Healthchecks shows a project without a name under the address of its owner.
         let shown = if name.is_empty() { address } else { name };
         let text = uuid.to_string();
         let chosen = self.options.projects.iter().find(|chosen| [name, shown, &text].contains(&chosen.source_name.as_str()));
@@ -105,7 +106,7 @@ impl ProjectConverter<'_> {
         }))
     }
 
-    /// A name of at most 100 characters that no other project has.
+    /// Returns a name of at most 100 characters that no other project has.
     fn unique_name(&self, wanted: &str) -> String {
         let cut = |most: usize| wanted.chars().take(most).collect::<String>();
         let numbered = (2_usize..).map(|number| {
@@ -182,20 +183,21 @@ impl ProjectConverter<'_> {
     }
 }
 
-/// A key of which nothing else is known but how it begins.
+/// Returns a key with a secret and a hint; its other properties are unknown.
 fn imported_key(secret: ImportedKeySecret, hint: &str) -> ImportedKey {
     let hint = hint.chars().take(ProjectKey::MAX_IMPORTED_HINT_LENGTH).collect();
     ImportedKey { secret, hint, label: KeyLabel::default(), created: None, last_use: None, managed_by: None }
 }
 
-/// As much of a name as a line has room for.
+/// Cuts a name to the length that fits in a line.
 fn shorten_name(name: &str) -> String {
     let mut chars = name.chars();
     let start: String = chars.by_ref().take(SHOWN_NAME_CHARS).collect();
     if chars.next().is_some() { start + "…" } else { start }
 }
 
-/// Reads a row of the table of users. `projects` are those that come along with what each user may do there, by the user's number.
+/// Converts a row of the table of users. `projects` are the imported projects with the membership
+/// of each user, by the user's number.
 pub(super) fn convert_user(
     row: &SourceRow,
     projects: &HashMap<i64, Vec<(Uuid, Membership)>>,
@@ -216,11 +218,11 @@ pub(super) fn convert_user(
             return Ok(None);
         }
     };
-    // A hash that nobody's password could be checked against is none: its user needs a link.
+    // A hash that no password can be checked against is dropped: the user needs a link.
     let password = row.text("password")?.strip_prefix("argon2").and_then(password::parse);
     let owner = row.boolean("is_superuser")?.unwrap_or(false);
     let mut projects = if owner { Vec::new() } else { projects.get(&row.id("id")?).cloned().unwrap_or_default() };
-    // Of two the greater counts.
+    // If there are two memberships, the greater one counts.
     projects.sort_unstable_by(|(a, least), (b, most)| a.cmp(b).then(most.cmp(least)));
     projects.dedup_by_key(|(uuid, _)| *uuid);
     tally.add_carried(ReportedKind::Users, 1);
@@ -245,7 +247,7 @@ pub(super) fn convert_user(
     }))
 }
 
-/// What a row of the table of members lets its user do.
+/// Returns the membership in a row of the table of members.
 pub(super) fn read_membership(row: &SourceRow) -> Result<Membership, RowError> {
     let is_read_only = match row.text("role")? {
         "r" => true,

@@ -1,4 +1,4 @@
-//! Whether a secret is that of the old server: what it signed shows it.
+//! Verification that a secret is that of the old server, by values that the server signed.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -8,26 +8,26 @@ use sha2::{Digest as _, Sha256};
 use crate::domain::legacy_keys::{LegacyBadgeKey, LegacySecret};
 use crate::import::source_row::SourceRow;
 
-/// Sessions that are looked at.
+/// Maximum number of sessions that are verified.
 pub(in crate::import) const MAX_SESSIONS: usize = 200;
 
-/// What Django mixes into the key of signatures of sessions.
+/// Salt of Django for signatures of sessions.
 const SESSION_SALT: &[u8] = b"django.contrib.sessions.SessionStoresigner";
 
-/// What signatures of the old server say about the given secret.
+/// Result of verifying the given secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum SecretVerdict {
-    /// There are none, or none that can be read.
+    /// No readable signatures were found.
     #[default]
     Unknown,
-    /// It made one of them.
+    /// The secret made one of the signatures.
     Correct,
-    /// It made none of so many.
+    /// The secret made none of this number of signatures.
     Incorrect(usize),
 }
 
 impl SecretVerdict {
-    /// Takes another signature into account.
+    /// Returns the result with a further signature included.
     pub(super) fn with_signature(self, is_own: Option<bool>) -> Self {
         match (self, is_own) {
             (Self::Correct, _) | (_, Some(true)) => Self::Correct,
@@ -39,7 +39,7 @@ impl SecretVerdict {
 }
 
 impl SecretVerdict {
-    /// Returns what people should know about the given secret.
+    /// Returns advice about the given secret.
     pub(super) fn advice(self) -> Option<String> {
         match self {
             Self::Unknown => None,
@@ -52,18 +52,20 @@ impl SecretVerdict {
     }
 }
 
-/// True if the secret signed the session in this row; `None`: the signature has another form, as those of releases before 2021 have.
+/// True if the secret signed the session in this row. `None` if the signature has another format,
+/// as in releases before 2021.
 pub(super) fn verify_session_signature(row: &SourceRow, secret: &LegacySecret) -> Option<bool> {
     let (value, signature) = row.text("session_data").ok()?.rsplit_once(':')?;
     let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok().filter(|signature| signature.len() == 32)?;
-    // A value and a time.
+    // The signed text is a value and a time.
     value.contains(':').then_some(())?;
     let key = Sha256::new().chain_update(SESSION_SALT).chain_update(secret.as_str()).finalize();
     let mac = Hmac::<Sha256>::new_from_slice(&key).ok()?.chain_update(value).finalize().into_bytes();
     Some(mac.as_slice() == signature)
 }
 
-/// True if the secret signed the badge of a whole project.
+/// True if the secret signed the badge of a whole project. `None` if the signature has another
+/// length.
 pub(super) fn verify_badge_signature(signature: &str, badge: &LegacyBadgeKey) -> Option<bool> {
     let own = BASE64_URL_SAFE_NO_PAD.encode(badge.sign_tag(None));
     (signature.len() == 8).then(|| own.starts_with(signature))
@@ -77,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_signature_proves_a_secret_right_or_wrong() {
-        // Python: signing.dumps({"_auth_user_id": "1"}, salt="django.contrib.sessions.SessionStore", compress=True), Django 5.2
+        // Django 5.2: signing.dumps({"_auth_user_id": "1"},
+        // salt="django.contrib.sessions.SessionStore", compress=True)
         let session = "eyJfYXV0aF91c2VyX2lkIjoiMSJ9:1x8elk:N8HQR8ov3262IblOrEIwOOBxAUUTTLZ9dnuydb1Zqbk";
         let signed = |data: &str, secret: &str| {
             verify_session_signature(&texts(SourceTable::Session, &[("session_data", data)]), &LegacySecret::parse(secret).unwrap())

@@ -1,21 +1,21 @@
-//! Writes URLs and mail addresses of another server as they are written here, where nothing is lost by it.
+//! Conversion of URLs and mail addresses to the format of this server, where it is lossless.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use percent_encoding::percent_decode_str;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// A URL, or another value, as it is written here.
+/// A converted URL or other value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct ConvertedValue {
     pub(super) value: String,
-    /// The header `Authorization` that stands for a user name in the URL.
+    /// Value of the header `Authorization` for a user name in the URL.
     pub(super) authorization: Option<String>,
-    /// What was changed: parts of a sentence.
+    /// Changes, as parts of a sentence.
     pub(super) changes: Vec<&'static str>,
 }
 
-/// Converts a URL. What is no URL stays as it is.
+/// Converts a URL. Other values stay unchanged.
 pub(super) fn convert_url(text: &str) -> ConvertedValue {
     let mut converted = ConvertedValue { value: text.into(), ..ConvertedValue::default() };
     let Some((scheme, rest)) = text.split_once("://") else { return converted };
@@ -54,14 +54,15 @@ pub(super) fn convert_url(text: &str) -> ConvertedValue {
     converted
 }
 
-/// The value of `Authorization` for a user name and password of a URL. There is a colon also without a password (RFC 7617, section 2).
+/// Returns the value of `Authorization` for a user name and password of a URL. The colon is there
+/// even without a password (RFC 7617, section 2).
 fn basic_auth_header(userinfo: &str) -> String {
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let decoded: Vec<u8> = percent_decode_str(user).chain(*b":").chain(percent_decode_str(password)).collect();
     format!("Basic {}", BASE64_STANDARD.encode(decoded))
 }
 
-/// Converts mail addresses between commas.
+/// Converts mail addresses that are separated by commas.
 pub(super) fn convert_mail_addresses(text: &str) -> ConvertedValue {
     if text.is_ascii() {
         return ConvertedValue { value: text.into(), ..ConvertedValue::default() };
@@ -73,7 +74,7 @@ pub(super) fn convert_mail_addresses(text: &str) -> ConvertedValue {
     ConvertedValue { value: parts.collect::<Vec<_>>().join(","), authorization: None, changes: vec!["the host is written in ASCII"] }
 }
 
-/// Percent-encodes what a URL does not hold as it is.
+/// Percent-encodes characters that are invalid in a URL.
 fn percent_encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -86,7 +87,7 @@ fn percent_encode(text: &str) -> String {
     encoded
 }
 
-/// A host name with each label in ASCII (RFC 5891), and what follows it.
+/// Converts each label of a host name to ASCII (RFC 5891). The text after the host name is kept.
 fn to_ascii_host(host: &str) -> String {
     let label = |label: &str| {
         if label.is_ascii() {
@@ -98,11 +99,13 @@ fn to_ascii_host(host: &str) -> String {
     host.split('.').map(label).collect::<Vec<_>>().join(".")
 }
 
-/// Characters of a label of a host name (RFC 1035, section 2.3.4). One that is encoded begins with `xn--`.
+/// Maximum number of characters of a label of a host name (RFC 1035, section 2.3.4). An encoded
+/// label begins with `xn--`.
 const MAX_LABEL_CHARS: usize = 63;
 const MAX_ENCODED_CHARS: usize = MAX_LABEL_CHARS - "xn--".len();
 
-/// Encodes a label (RFC 3492, section 6.3); `None`: it is too long. The encoding takes time with the square of the length.
+/// Encodes a label (RFC 3492, section 6.3); `None` if it is too long. The time grows with the
+/// square of the length.
 fn encode_punycode(label: &str) -> Option<String> {
     if label.chars().nth(MAX_LABEL_CHARS).is_some() {
         return None;
@@ -161,7 +164,7 @@ mod tests {
 
     #[test]
     fn labels_are_encoded_as_the_standard_has_it() {
-        // RFC 3492, section 7.1, and names that exist.
+        // Examples of RFC 3492, section 7.1, and names that exist.
         for (label, ascii) in [
             ("bücher", "bcher-kva"),
             ("münchen", "mnchen-3ya"),
@@ -178,7 +181,7 @@ mod tests {
     fn labels_that_no_host_has_are_not_encoded() {
         for (label, is_encoded) in [
             (format!("{}ž", "a".repeat(50)), true),
-            // In ASCII it would be longer than a label may be.
+            // In ASCII the label would be too long.
             (format!("{}ž", "a".repeat(62)), false),
             (format!("{}ž", "a".repeat(63)), false),
             // Encoding these would take hours.

@@ -1,4 +1,4 @@
-//! Checks on their way into the database.
+//! Rows of checks of an import.
 
 use std::sync::Arc;
 
@@ -39,9 +39,9 @@ pub struct ImportCheckRow {
     start_kw: String,
     success_kw: String,
     failure_kw: String,
-    /// subject, body, http_body, default_fail
+    /// Filters for subject, body and http_body, and default_fail.
     filters: [bool; 4],
-    /// How often in a row it has to fail until that is told.
+    /// Number of consecutive failures until an alert is sent.
     after: u8,
     status: String,
     changed: i64,
@@ -50,12 +50,12 @@ pub struct ImportCheckRow {
     last_duration: Option<i64>,
     n_pings: u64,
     failures: u16,
-    /// How the last runs ended, the newest last: `s` success, `f` fail, `m` missed.
+    /// Results of the last runs, the newest last: `s` success, `f` fail, `m` missed.
     outcomes: String,
     telling: NotificationStateRow,
 }
 
-/// Whether its downtime was told.
+/// Notification state of a check.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum NotificationStateRow {
@@ -63,14 +63,14 @@ enum NotificationStateRow {
     Due {
         at: i64,
         held: String,
-        /// The parent that hides it.
+        /// The parent that hides the check.
         behind: Option<Uuid>,
     },
     Told,
     Unheard,
 }
 
-/// What a downtime waits for that is not told yet.
+/// Reasons for holding an alert.
 const HOLD_REASONS: [HoldReason; 6] = [
     HoldReason::ServerOutage,
     HoldReason::BelowThreshold,
@@ -112,7 +112,7 @@ impl NotificationStateRow {
         }
     }
 
-    /// What it says, and the parent that hides the check.
+    /// Returns the notification state, and the parent that hides the check.
     fn into_state(self) -> Option<(NotificationState, Option<Uuid>)> {
         Some(match self {
             Self::Quiet => (NotificationState::NotNeeded, None),
@@ -165,7 +165,7 @@ impl From<ImportedCheck> for ImportCheckRow {
 }
 
 impl ImportCheckRow {
-    /// The check, or the name of the field that is wrong.
+    /// Converts the row to a check. The error is the name of the invalid field.
     pub(super) fn into_check(self) -> Result<ImportedCheck, &'static str> {
         let [subject, body, http_body, default_fail] = self.filters;
         let settings = CheckSettings {
@@ -188,7 +188,7 @@ impl ImportCheckRow {
         };
         let moment = Timestamp::from_micros;
         let (telling, behind) = self.telling.into_state().ok_or("telling")?;
-        // It is counted on.
+        // The number is incremented later.
         i64::try_from(self.n_pings).map_err(|_| "n_pings")?;
         let state = CheckState {
             status: parse_status(&self.status).map_err(|_| "status")?,
@@ -205,7 +205,8 @@ impl ImportCheckRow {
         Ok(ImportedCheck {
             uuid: self.uuid,
             badge: self.badge,
-            // When it was made is not kept here; a check that nothing has happened to was changed then.
+            // The row has no creation time. A check without events was last changed at its
+            // creation.
             created: moment(self.changed),
             settings,
             channels: self.channels.into(),

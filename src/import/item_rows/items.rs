@@ -1,4 +1,4 @@
-//! Projects, and what belongs to them, on their way into the database.
+//! Rows of projects and their objects of an import.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::domain::text::{Name, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 
-/// A thing that is imported. No `Debug`: some are secrets.
+/// An object that is imported. No `Debug`, because some are secrets.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs, reason = "see `domain::staged::Staged` and `domain::imported`")]
@@ -32,7 +32,7 @@ pub enum ImportItemRow {
         uuid: Uuid,
         name: String,
         badge_key: String,
-        /// In base64.
+        /// Badge key in base64.
         old_badge: Option<String>,
         check_limit: Option<u32>,
         ping_log_limit: u32,
@@ -57,7 +57,7 @@ pub enum ImportItemRow {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         lacks: Vec<String>,
         operator: bool,
-        /// Since when, and why.
+        /// Time and reason.
         disabled: Option<(i64, String)>,
         failing: Option<(i64, String)>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -80,7 +80,7 @@ pub enum ImportItemRow {
     Check {
         id: u64,
         project: u64,
-        /// The badge of a check that has none; otherwise it need not be said.
+        /// Badge for a check that has none; absent otherwise.
         #[serde(default, skip_serializing_if = "Uuid::is_nil")]
         drawn: Uuid,
         check: Box<ImportCheckRow>,
@@ -92,7 +92,7 @@ pub enum ImportItemRow {
     },
 }
 
-/// What a key is recognised by: hashes and digests are in base64.
+/// Secret of a key; hashes and digests are in base64.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "see `domain::imported::ImportedSecret`")]
@@ -100,14 +100,15 @@ pub enum KeySecretRow {
     ReadWrite(String),
     ReadOnly(String),
     Ping(String),
-    /// What it opens, the place of the secret, and the digest.
+    /// Access of the key, position of the secret, and digest.
     Hashed(String, u8, String),
 }
 
-/// Bytes of the segment that names a project in badge URLs; another server's may have 150 characters.
+/// Maximum size in bytes of the segment that names a project in badge URLs. Another server's
+/// segment may have 150 characters.
 const MAX_BADGE_KEY_BYTES: usize = 600;
 
-/// When a window is open.
+/// Times at which a window is open.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs, reason = "see `domain::window::WindowTimes`")]
@@ -181,7 +182,7 @@ impl WindowTimesRow {
     }
 }
 
-/// Since when something is wrong, and what.
+/// Start time and reason of a problem, as a row has them.
 fn issue_row(trouble: Option<(Timestamp, Box<str>)>) -> Option<(i64, String)> {
     trouble.map(|(since, reason)| (since.micros(), reason.into()))
 }
@@ -264,10 +265,10 @@ impl ImportItemRow {
         }
     }
 
-    /// The thing, or what is wrong with it.
+    /// Converts the row to an object.
     ///
     /// # Errors
-    /// When something in it is none of what it has to be.
+    /// Returns an error if a value is invalid.
     pub fn into_item(self) -> Result<ImportItem, String> {
         let source = |text: Option<String>| super::parse_source(text.as_deref());
         Ok(match self {
@@ -326,7 +327,7 @@ impl ImportItemRow {
                         None => DeliveryProof::None,
                     },
                     unsubscribed: unsubscribed.into_iter().map(Into::into).collect(),
-                    // The next mail shows it.
+                    // The next mail detects them again.
                     refused: Vec::new(),
                 };
                 let (name, settings, managed) = (ChannelName::parse(&name)?, parse_settings(kind, pairs, &lacks)?, source(managed)?);
@@ -351,10 +352,10 @@ impl ImportItemRow {
     }
 }
 
-/// What a channel is set to: whole, if nothing is said to be missing.
+/// Parses the settings of a channel: complete if no setting is listed as missing.
 fn parse_settings(kind: &'static ChannelKind, pairs: Vec<(String, String)>, lacks: &[String]) -> Result<ImportedSettings, String> {
     if lacks.is_empty() {
-        // One that was made before more was asked may lack something.
+        // A channel from before a setting became mandatory may lack it.
         return Ok(ImportedSettings::Complete(ChannelSettings::from_incomplete(kind, pairs).map_err(|error| error.to_string())?));
     }
     let known = |key: &String| kind.fields.iter().map(|field| field.key).find(|known| known == key);

@@ -1,4 +1,4 @@
-//! Users on their way into the database.
+//! Rows of users of an import.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -29,7 +29,7 @@ pub struct ImportUserRow {
     managed: Option<String>,
 }
 
-/// A second factor; the secret is in base32, the hashes of codes for a lost app in base64.
+/// A second factor. The secret is in base32, the hashes of recovery codes are in base64.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SecondFactorRow {
@@ -104,7 +104,7 @@ impl From<ImportedUser> for ImportUserRow {
 }
 
 impl ImportUserRow {
-    /// The user, who has or gets this UUID.
+    /// Converts the row to a user with this UUID.
     pub(super) fn into_user(self, uuid: Uuid) -> Result<ImportedUser, String> {
         let membership = |(uuid, word): (Uuid, String)| Ok((uuid, Membership::parse(&word).ok_or("no such membership")?));
         let password = |text: String| password::parse(&text).ok_or("a user has what is not the hash of a password");

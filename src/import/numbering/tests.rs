@@ -15,7 +15,8 @@ use crate::domain::text::{Name, Tags};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::user::{UserName, UserPreferences};
 
-/// As much as a project of so many keys, channels, windows and checks, whose UUIDs follow from its own, needs to be numbered.
+/// Returns a project with these numbers of keys, channels, windows and checks. It has only the
+/// fields that numbering needs. All UUIDs derive from that of the project.
 fn project(place: usize, [keys, channels, windows, checks]: [usize; 4]) -> ImportedProject {
     let uuid = |kind: u128, number: usize| Uuid::from_u128((place as u128) << 64 | kind << 32 | number as u128);
     let key = |number: usize| {
@@ -80,7 +81,7 @@ fn user(place: usize) -> ImportedUser {
     }
 }
 
-/// What a thing is, in the order in which things of one project come, and what it is called there.
+/// Returns the kind of an item, by its order within a project, and its name.
 fn called(staged: &ImportItem) -> (u8, String) {
     match staged {
         ImportItem::Project { project, .. } => (0, project.uuid.to_string()),
@@ -92,7 +93,7 @@ fn called(staged: &ImportItem) -> (u8, String) {
     }
 }
 
-/// What all of it is called, in its own order.
+/// Returns the names of all contents in their own order.
 fn names(imported: &ImportContents) -> Vec<(u8, String)> {
     let mut names = Vec::new();
     for project in &imported.projects {
@@ -109,7 +110,8 @@ fn names(imported: &ImportContents) -> Vec<(u8, String)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// The numbers are those from the first on, each once, in the order of what was read; checks have the same ones wherever they are asked for.
+    /// Every item gets a number from `first` on, each exactly once, in the order of the contents.
+    /// `check_ids` returns the same numbers for checks.
     #[test]
     fn everything_gets_the_next_number(
         sizes in prop::collection::vec(prop::array::uniform4(0..5_usize), 0..5), users in 0..4_usize, first in 1..u64::MAX / 2,

@@ -8,7 +8,7 @@ fn read_all(text: &[u8]) -> Result<Vec<SourceRow>, String> {
     read_dump(text, &mut everything).map(|()| everything.rows)
 }
 
-/// What `COPY table TO` writes of a value.
+/// Returns a value as `COPY table TO` writes it.
 fn written(value: Option<&String>) -> String {
     let Some(text) = value else { return "\\N".into() };
     let mut out = String::new();
@@ -88,7 +88,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] = byte;
         bytes.truncate(if cut { at } else { bytes.len() });
-        // Whatever comes of it, it ends.
+        // Any result is fine as long as reading ends.
         let _ = read_all(&bytes);
     }
 }

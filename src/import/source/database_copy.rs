@@ -1,8 +1,9 @@
 //! Copies of a SQLite file that a server may have open and write to.
 //!
-//! A lock keeps the server from writing, and a change that waits for it keeps everybody from reading too, until they give up after some
-//! seconds. So a copy is made without a lock at first, and is good if nothing was written meanwhile. Only a file that is written to again and
-//! again is locked, and not for long.
+//! A lock keeps the server from writing. A change that waits for the lock also blocks all readers
+//! until they give up after some seconds. So the file is first copied without a lock, and the copy
+//! is valid if nothing was written meanwhile. Only a file that is written to repeatedly is locked,
+//! for a short time.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -13,21 +14,23 @@ use std::time::{Duration, SystemTime};
 use super::create_owner_only;
 use crate::clock::Clock;
 
-/// How often a database is copied that is written to meanwhile.
+/// Maximum number of copies of a database that is written to meanwhile.
 const MAX_COPIES: usize = 20;
-/// Of these copies in a row, the last one is made under a lock. Those before it leave the server time, and bring the file into memory.
+/// Number of copies in a cycle. The last one is made under a lock. The ones before give the server
+/// time, and bring the file into memory.
 const COPIES_PER_LOCK: usize = 4;
-/// How long the lock is held. Programs wait for five seconds unless they are told otherwise.
+/// Maximum time for holding the lock. By default, programs wait for five seconds.
 const MAX_LOCK_TIME: Duration = Duration::from_secs(2);
-/// Bytes that are copied between two looks at the time.
+/// Number of bytes that are copied between two checks of the time.
 const CHUNK_BYTES: u64 = 4 << 20;
-/// Where a file has the counter of its changes (the format's section 1.3.7).
+/// Offset of the file change counter (section 1.3.7 of the format).
 const CHANGE_COUNTER_OFFSET: u64 = 24;
 
-/// Copies a database with the files beside it: the log of changes that it does not hold yet, or the journal by which a change is rolled back.
+/// Copies a database with its sidecar files: the write-ahead log, or the journal for rolling back a
+/// change.
 ///
 /// # Errors
-/// When a file cannot be read or written, and when there was a change during each copy.
+/// Returns an error if a file cannot be read or written, or if there was a change during each copy.
 pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), String> {
     for attempt in 0..MAX_COPIES {
         let began = Clock::System.uptime();
@@ -42,12 +45,13 @@ fn is_locked_attempt(attempt: usize) -> bool {
     attempt % COPIES_PER_LOCK == COPIES_PER_LOCK - 1
 }
 
-/// Copies a database once. Returns `false` if it was written to meanwhile, or it took too long for the lock. `elapsed`: the time since the copy
-/// began, asked after each part.
+/// Copies a database once. Returns `false` if it was written to meanwhile, or if the copy took too
+/// long for the lock. `elapsed` returns the time since the copy began and is called after each
+/// part.
 fn copy_once(from: &Path, to: &Path, takes_lock: bool, elapsed: &mut dyn FnMut() -> Duration) -> Result<bool, String> {
     let lock = if takes_lock { lock(from) } else { None };
     let locked_at = elapsed();
-    // A change that has begun is not in the file yet, if nobody can write: its journal is not needed.
+    // Under the lock, a change that has begun is not in the file yet. Its journal is not needed.
     let ends = if lock.is_some() { &[""][..] } else { &["", "-wal", "-journal"] };
     let unread = |error: io::Error| format!("cannot read {}: {error}", from.display());
     let database = File::open(from).map_err(unread)?;
@@ -78,18 +82,18 @@ fn copy_once(from: &Path, to: &Path, takes_lock: bool, elapsed: &mut dyn FnMut()
         }
         copy.flush().map_err(failed)?;
     }
-    // Any file of this name that this process closes lets the lock go, so this comes before.
+    // Closing any descriptor of this file in this process releases the lock, so this comes before.
     let is_same = DatabaseFingerprint::read(&database, from, ends) == before;
     drop(database);
     Ok(is_same)
 }
 
-/// What a change of a database changes.
+/// Properties of a database that each change modifies.
 #[derive(PartialEq, Eq)]
 struct DatabaseFingerprint {
-    /// The header's counter.
+    /// Change counter in the header.
     change_counter: Option<[u8; 4]>,
-    /// Size and time of each file that is copied.
+    /// Size and modification time of each copied file.
     files: Vec<Option<(u64, Option<SystemTime>)>>,
 }
 
@@ -125,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// A server with a database of several parts, which waits for no lock.
+    /// A server with a database of several chunks that does not wait for locks.
     fn server(path: &Path) -> Connection {
         let server = Connection::open(path).unwrap();
         server.busy_timeout(Duration::ZERO).unwrap();
@@ -159,7 +163,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (path, to) = (directory.path().join("hc"), directory.path().join("copy"));
         let server = server(&path);
-        // Another process sees the lock, too.
+        // The lock is visible to other processes, too.
         let inode = format!(":{} ", std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap()));
         let is_locked = || fs::read_to_string("/proc/locks").is_ok_and(|locks| locks.contains(&inode));
         let mut writes = Vec::new();

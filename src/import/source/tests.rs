@@ -80,14 +80,14 @@ fn a_database_is_read_in_a_copy_that_may_be_written() {
     );
 }
 
-/// The default of Healthchecks: a journal that is deleted after each change.
+/// Healthchecks uses this mode by default: a journal that is deleted after each change.
 #[test]
 #[cfg(feature = "sqlite")]
 fn a_database_is_read_while_a_server_writes_to_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hc");
     std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks/hc.sqlite"), &path).unwrap();
-    // So much that a change falls into each copy.
+    // Large enough that a change falls into each copy.
     let server = rusqlite::Connection::open(&path).unwrap();
     server.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
     server.execute_batch("CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(60000000))").unwrap();

@@ -61,7 +61,7 @@ fn what_was_not_yet_taken_into_the_file_counts_and_what_was_not_done_does_not() 
         } else {
             connection.execute_batch("INSERT INTO api_ping (ua) VALUES ('x')").unwrap();
         }
-        // As a server that is killed here leaves it.
+        // The files as a server that is killed here leaves them.
         let copy = directory.path().join(format!("{mode}-copy"));
         for end in ["", "-wal", "-journal"] {
             let from = format!("{}{end}", path.display());
@@ -135,7 +135,7 @@ proptest! {
         }
         bytes.truncate(if cut { damage[0].0.index(bytes.len()) } else { bytes.len() });
         std::fs::write(&path, bytes).unwrap();
-        // Whatever comes of it, it ends, and there are no more rows than fit.
+        // Any result is fine as long as reading ends and returns at most as many rows as fit.
         let _ = read_all(&path);
     }
 }

@@ -1,4 +1,5 @@
-//! The status of a channel, and the reason why no alert of a check reaches anybody: lists, pages and the API show the same.
+//! Status of a channel, and the reason why no alert of a check reaches a recipient. Lists, pages
+//! and the API show the same.
 
 use crate::channel::transport_reply::shown;
 use crate::domain::alert::{AlertEvent, DeliveryProof};
@@ -9,10 +10,10 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::state::State;
 use crate::engine::{Handle, UnnotifiedReason};
 
-/// The status of a channel, worst first.
+/// Status of a channel, worst first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChannelStatus {
-    /// Nothing is sent to it since then, for this reason.
+    /// Disabled since then, for this reason.
     Disabled(Timestamp, Box<str>),
     /// Nothing can be delivered, for this reason.
     CannotDeliver(String),
@@ -20,14 +21,15 @@ pub enum ChannelStatus {
     Failing(Timestamp, Box<str>),
     /// The last test failed for this reason, and nothing has arrived since.
     TestFailed(Box<str>),
-    /// Nothing has been sent with its present settings.
+    /// No message has been sent with its present settings.
     Untested,
     /// Messages arrive.
     Ok,
 }
 
 impl ChannelStatus {
-    /// The status of a channel at a server with these transports; `None`: they are not known.
+    /// Returns the status of a channel at a server with these transports; `None` if they are not
+    /// known.
     pub fn compute(state: &State, channel: &Channel, transports: Option<Transports>) -> Self {
         if let Some((since, reason)) = &channel.health.disabled {
             return Self::Disabled(*since, reason.clone());
@@ -46,7 +48,7 @@ impl ChannelStatus {
         }
     }
 
-    /// The status of the best member, since one that works notifies somebody.
+    /// Returns the status of the best member: one that works is enough to notify a recipient.
     fn compute_group(state: &State, group: &Channel, transports: Option<Transports>) -> Self {
         let members = state.members_of(group).filter(|member| member.settings.kind().class != ChannelClass::Group);
         let best = members.map(|member| Self::compute(state, member, transports)).max_by_key(Self::severity);
@@ -69,16 +71,16 @@ impl ChannelStatus {
         }
     }
 
-    /// True if messages are sent, whether they arrive or not.
+    /// True if messages are sent, even if they do not arrive.
     pub fn is_receiving(&self) -> bool {
         !matches!(self, Self::Disabled(..) | Self::CannotDeliver(_))
     }
 
-    /// The words for all of them.
+    /// Names of all statuses.
     const NAMES: [&'static str; 6] = ["ok", "untested", "test failed", "failing", "cannot deliver", "disabled"];
 
-    /// Returns how many channels have each status, by its word. The state is locked for one project at a
-    /// time.
+    /// Returns the number of channels with each status, by its name. The state is locked for one
+    /// project at a time.
     pub fn counts(handle: &Handle) -> Vec<(&'static str, u64)> {
         let mut counts = Self::NAMES.map(|name| (name, 0));
         let projects: Vec<_> = handle.with_state(|state| state.projects().map(|found| found.project.id).collect());
@@ -93,7 +95,7 @@ impl ChannelStatus {
         counts.into()
     }
 
-    /// The word for it in answers.
+    /// Returns the name of the status in replies.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Disabled(..) => "disabled",
@@ -105,7 +107,8 @@ impl ChannelStatus {
         }
     }
 
-    /// The reason, and the time since when it holds, as far as there are some. Those who may not write see no text of a receiver in it.
+    /// Returns the time since which the status holds and the reason, if there are any. Without
+    /// `may_write` the text of a receiver is left out.
     pub fn reason(&self, may_write: bool) -> (Option<Timestamp>, Option<&str>) {
         let (since, reason): (_, &str) = match self {
             Self::Disabled(since, reason) | Self::Failing(since, reason) => (Some(*since), reason),
@@ -117,10 +120,11 @@ impl ChannelStatus {
     }
 }
 
-/// The reason for a group without channels.
+/// Reason for a group without channels.
 const EMPTY_GROUP_REASON: &str = "it has no channel";
 
-/// The reason why no alert about a downtime of a check would reach anybody; `None`: a channel is sent to.
+/// Returns the reason why no alert about a downtime of a check would reach a recipient; `None` if
+/// at least one channel is sent to.
 pub fn unnotified_reason(state: &State, check: &Check, transports: Option<Transports>) -> Option<&'static str> {
     if let Some(unnotified) = state.unnotified_reason(check) {
         return Some(unnotified.description());

@@ -1,4 +1,4 @@
-//! Tests of channels: a message that is sent at once, and the result that is waited for.
+//! Tests of channels: sends a message at once and waits for its result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,32 +11,34 @@ use crate::engine::command::Unavailable;
 use crate::engine::{ChannelTestResult, Handle};
 use crate::manage::OperationError;
 
-/// How long whoever asked for a test over HTTP waits. The slowest kinds give up after 60 s.
+/// Time for which a client over HTTP waits for a test. The slowest kinds give up after 60 s.
 pub const TEST_TIME: Duration = Duration::from_secs(75);
-/// Time for the tests of all members of a group: a little less than whoever asked waits.
+/// Time for the tests of all members of a group: a little less than [`TEST_TIME`].
 const GROUP_TIME: Duration = Duration::from_secs(70);
 
-/// The result of a test.
+/// Result of a test.
 pub enum Tested {
-    /// Of a channel.
+    /// Result for a channel.
     Channel(ChannelTestResult),
-    /// Of a group: of each of its channels.
+    /// Results for a group, one for each of its channels.
     Group(Vec<MemberTest>),
 }
 
-/// The result of the test of a channel in a group.
+/// Result of the test of a channel in a group.
 pub struct MemberTest {
-    /// The channel.
+    /// The channel that was tested.
     pub channel: Arc<Channel>,
-    /// The result, or the reason why there is none.
+    /// Result, or the reason why there is none.
     pub tried: Result<ChannelTestResult, OperationError>,
 }
 
-/// Sends a test to a channel, or to the channels of a group one after the other, and waits for the result, little more than a minute at
-/// most; `up`: what is sent when a check is up again. A test that arrives enables its channel.
+/// Sends a test to a channel, or to the channels of a group one after the other, and waits for the
+/// result, little more than a minute at most. `up`: sends the message of a check that is up again.
+/// A test that arrives enables its channel.
 ///
 /// # Errors
-/// When it is a group without channels, too many tests wait, the channel is gone, or the server stops.
+/// If it is a group without channels, too many tests wait, the channel is gone, or the server
+/// stops.
 pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested, OperationError> {
     if channel.settings.kind().class != ChannelClass::Group {
         return test_one(handle, channel, up).await.map(Tested::Channel);
@@ -61,6 +63,6 @@ pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested
 async fn test_one(handle: &Handle, channel: &Channel, up: bool) -> Result<ChannelTestResult, OperationError> {
     let tried = handle.request_channel_test(channel.id, up).map_err(OperationError::Unavailable)?;
     let is_gone = || handle.with_state(|state| state.channel(channel.id).is_none());
-    // Whoever sends lets go of what cannot be sent any more.
+    // The notifier drops a test that can no longer be sent.
     tried.await.map_err(|_| if is_gone() { OperationError::Removed } else { OperationError::Unavailable(Unavailable::Stopping) })
 }

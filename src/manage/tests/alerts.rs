@@ -1,4 +1,4 @@
-//! Channels that are told, and what has become of that.
+//! Channels that are notified, and their delivery results.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn check(service: &EngineFixture, project: &Project, name: &str, tags: &str) -> 
     service.run(check::create(&service.handle, project.id, edit, Vec::new())).unwrap()
 }
 
-/// Makes a channel of a kind, and gives its id.
+/// Creates a channel of a kind, and returns its id.
 fn channel_of(service: &EngineFixture, project: &Project, kind: &str, pairs: &[(&str, &str)]) -> ChannelId {
     let settings = ChannelSettings::parse(ChannelKind::from_name(kind).unwrap(), pairs.iter().copied()).unwrap();
     service.run(channel::create(&service.handle, project.id, ChannelName::parse(kind).unwrap(), settings)).unwrap().id
@@ -42,17 +42,17 @@ fn ping(service: &EngineFixture, check: &Check, kind: PingKind) {
     service.run(service.handle.call(Command::Ping(Box::new(request)))).unwrap().unwrap();
 }
 
-/// Has all that waits for a channel given up; the numbers of that.
+/// Fails all waiting messages of a channel, and returns their numbers.
 fn give_up(service: &EngineFixture, channel: ChannelId) -> Vec<u64> {
     finish(service, channel, 500)
 }
 
-/// The same after an answer with this status.
+/// Does the same after a response with this status.
 fn finish(service: &EngineFixture, channel: ChannelId, status: u16) -> Vec<u64> {
     report(service, channel, SendResult::Failed("no".into()), status)
 }
 
-/// Reports this of all that waits for a channel; the numbers of that.
+/// Reports this result for all waiting messages of a channel, and returns their numbers.
 fn report(service: &EngineFixture, channel: ChannelId, sent: SendResult, status: u16) -> Vec<u64> {
     let rows: Vec<_> = service.handle.with_state(|state| state.outbox.rows_of_channel(channel).map(|row| row.number).collect());
     let report = DeliveryReport {
@@ -99,7 +99,7 @@ fn checks_are_assigned_by_name_by_tag_and_all_of_them() {
     }
     let unknown = refused(service.run(channel::assign(&service.handle, &channel(), named("elsewhere"), true)));
     assert_eq!(unknown, r#"there is no check "elsewhere"; `check list` shows those there are"#);
-    // Not even a command that names it takes a check of another project.
+    // A command cannot assign a check of another project, even if it names one.
     let command = Command::AssignChannel { channel: id, checks: vec![elsewhere.id], assigned: true };
     assert_eq!(service.run(service.handle.call(command)), Ok(Ok(CommandOutcome::ChannelAssigned(0))));
 }
@@ -126,7 +126,7 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     let number = retry(to_mail).unwrap();
     assert_eq!(waiting(), [(number, mail, check.id, failed.flip, AlertEvent::Down, down)]);
     assert_ne!(number, to_mail);
-    // What was tried may have arrived, and says so when it is sent again.
+    // A message that was attempted may have arrived, and says so when it is sent again.
     let doubtful = |number| service.handle.with_state(|state| state.outbox.get(DeliveryNumber(number)).map(|row| row.may_be_duplicate));
     assert_eq!(doubtful(number), Some(false));
     service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)], None))).unwrap().unwrap();
@@ -134,7 +134,7 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     let number = retry(number).unwrap();
     assert_eq!(doubtful(number), Some(true));
     give_up(&service, mail);
-    // What was refused has not arrived, unless an attempt before that may have.
+    // A refused message has not arrived, unless an earlier attempt may have.
     let begin = |number| service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)], None))).unwrap().unwrap();
     let number = retry(never_tried).unwrap();
     begin(number);
@@ -149,7 +149,7 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     assert_eq!(doubtful(number), Some(false));
     let to_mail = give_up(&service, mail)[0];
 
-    // It is up again: people would be told what is no longer true, a program gets every event.
+    // It is up again: people would get a false alert, a program gets every event.
     ping(&service, &check, PingKind::Success);
     give_up(&service, hook);
     give_up(&service, mail);
@@ -208,7 +208,7 @@ fn deliveries_are_found_by_project_channel_check_and_outcome() {
     assert!(all.is_sorted_by_key(|delivery| std::cmp::Reverse(delivery.number)));
     assert_eq!((all[0].result, all[0].merged_into), (DeliveryResult::Delivered, None::<DeliveryNumber>));
     assert_eq!(service.run(delivery::list(&service.handle, none, 1)).unwrap(), all[..1]);
-    // Of a channel that is gone its checks still tell the project.
+    // After a channel is deleted, deliveries are still found by project through their checks.
     service.run(channel::delete(&service.handle, hook)).unwrap();
     assert_eq!(list(&service, DeliveryFilter { project: Some(one.id), ..none }).len(), 2);
 }
@@ -253,7 +253,7 @@ fn a_test_of_a_channel_that_goes_is_told() {
         refused(tried)
     });
     assert_eq!(untried, "what it is about was removed meanwhile");
-    // One project takes half of the places.
+    // One project takes half of the slots.
     let busy: Vec<_> = (0..8).map(|_| service.handle.request_channel_test(id, false).unwrap()).collect();
     assert_eq!(
         refused(service.run(channel::test(&service.handle, &mail, false))),

@@ -1,4 +1,5 @@
-//! What is known of sending to one channel: its failures, its pace, and what its people have heard of each check.
+//! Sending state of one channel: its failures, its rate, and the messages that people got about
+//! each check.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,75 +19,77 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::state::State;
 use crate::random::Random;
 
-/// Pauses after so many failures in a row, in seconds; the last one holds from then on.
+/// Delays after consecutive failures, in seconds; the last one repeats.
 const RETRY_DELAYS_SECS: [u64; 10] = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600];
-/// The longest pause that a receiver can ask for.
+/// Longest delay that a receiver can ask for.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(6 * 3600);
-/// After a digest, the next message to the same people waits.
+/// Delay of the next message to the same people after a digest.
 const DELAY_AFTER_DIGEST: Duration = Duration::from_secs(10);
-/// Messages to people about one check within [`CHECK_LIMIT_PERIOD`].
+/// Maximum number of messages to people about one check within [`CHECK_LIMIT_PERIOD`].
 const MAX_MESSAGES_PER_CHECK: usize = 6;
 const CHECK_LIMIT_PERIOD: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
-/// Messages that wait by themselves while others are sent: see [limits](crate::docs::limits).
+/// Maximum number of parked messages, which wait by themselves while others are sent: see
+/// [limits](crate::docs::limits).
 const MAX_PARKED: usize = 100;
-/// A message about a check that is down says why it is late if it waited for so long.
+/// Age from which a message about a check that is down gives the reason for its delay.
 const LATE_AFTER: Duration = Duration::from_secs(60);
-/// Failures without an answer after which a message about several checks is split.
+/// Number of failures without a response after which a message about several checks is split.
 const DIGEST_SPLIT_FAILURES: usize = 5;
-/// Attempts to send something to the channel that must have failed after the time of a row was over.
+/// Number of attempts for the channel that must have failed after a row has expired.
 const MIN_FINAL_FAILURES: usize = 3;
 
-/// See the module.
 pub(super) struct ChannelProgress {
-    /// As it was when something was last sent: a change makes failures forgotten.
+    /// Channel as of the last attempt. A change resets the failures.
     pub(super) channel: Arc<Channel>,
-    /// Since a message was last taken.
+    /// Failures since the last success.
     failures: usize,
-    /// Nothing is tried before this uptime.
+    /// Uptime before which nothing is sent.
     not_before: Duration,
-    /// From this uptime on, others may be tried before `not_before`: all that has failed since a message was last taken has one in common.
+    /// Uptime from which other messages may be tried before `not_before`, if all failures since the
+    /// last success have one message in common.
     try_others_from: Option<Duration>,
-    /// When the last failures happened; at most [`MIN_FINAL_FAILURES`].
+    /// Times of the last failures; at most [`MIN_FINAL_FAILURES`].
     last_failures: VecDeque<Timestamp>,
-    /// Messages about one check that failed since a message was last taken. Others are tried before them.
+    /// Messages about one check that have failed since the last success. Others are tried before
+    /// them.
     failed_messages: BTreeMap<DeliveryNumber, FailedMessage>,
-    /// Which rows of a failed digest may be the reason.
+    /// Rows of failed digests that may be the cause.
     suspects: Suspects,
-    /// What explains the failures since a message was last taken.
+    /// Cause of the failures since the last success.
     failure_cause: FailureCause,
-    /// Messages that fail although others are taken. They wait by themselves.
+    /// Messages that fail although others are accepted. They wait by themselves.
     parked: BTreeMap<DeliveryNumber, FailedMessage>,
-    /// Messages that may be sent at once now, as of an uptime.
+    /// Size of the burst that is allowed now, as of an uptime.
     tokens: f64,
     tokens_counted_at: Duration,
-    /// Messages sent in the day that began at an uptime.
+    /// Start of the day as an uptime, and the number of messages since.
     sent_today: (Duration, u32),
     in_flight: usize,
-    /// Those that messages under way are about.
+    /// Checks of messages in flight.
     pub(super) checks_in_flight: BTreeSet<CheckId>,
-    /// When people were last told about a check.
+    /// Uptimes of the last messages to people about each check.
     notified_at: HashMap<CheckId, VecDeque<Duration>>,
-    /// When people were last held back from hearing more about a check.
+    /// Time at which the message limit of a check last held one back.
     held_back_at: HashMap<CheckId, Timestamp>,
-    /// When something last kept all messages back, and what.
+    /// Reasons that held back all messages, with the last time of each.
     delays: BTreeMap<DelayReason, Timestamp>,
-    /// The digest that waits for more rows.
+    /// Digest that waits for more rows.
     pub(super) digest_wait: Option<DigestWait>,
-    /// How often something was refused.
+    /// Number of refusals of each row.
     pub(super) refusals: HashMap<DeliveryNumber, u16>,
 }
 
-/// The failures of a message about one check.
+/// Failures of a message about one check.
 struct FailedMessage {
     check: CheckId,
-    /// In a row.
+    /// Number of consecutive failures.
     count: usize,
-    /// The uptime and the moment of the last one.
+    /// Time of the last failure.
     last: CurrentTime,
-    /// It is not tried before this uptime.
+    /// Uptime before which it is not tried.
     not_before: Duration,
-    /// Other messages were taken since.
+    /// True if other messages have been accepted since.
     others_delivered: bool,
 }
 
@@ -102,12 +105,12 @@ impl FailedMessage {
     }
 }
 
-/// A message that failed and that may be tried again.
+/// Failed message that may be retried.
 #[derive(Clone, Copy)]
 pub(super) struct PendingRetry {
-    /// The uptime of its last try.
+    /// Uptime of the last attempt.
     pub(super) last_attempt: Duration,
-    /// It is not tried before this uptime.
+    /// Uptime before which it is not tried.
     pub(super) not_before: Duration,
 }
 
@@ -136,12 +139,12 @@ impl ChannelProgress {
         }
     }
 
-    /// Whether something of it is under way.
+    /// True if a message of the channel is in flight.
     pub(super) fn is_busy(&self) -> bool {
         self.in_flight > 0
     }
 
-    /// Takes over a channel that may have been changed or enabled meanwhile.
+    /// Updates the channel, which may have been changed or enabled since.
     pub(super) fn update_channel(&mut self, channel: &Arc<Channel>, state: &State) {
         self.refusals.retain(|number, _| state.outbox.get(*number).is_some());
         self.failed_messages.retain(|number, _| state.outbox.get(*number).is_some());
@@ -163,9 +166,9 @@ impl ChannelProgress {
         }
     }
 
-    /// Whether a message may be sent now; else when.
+    /// Checks if a message may be sent now. The error is the uptime from which it may, if known.
     pub(super) fn may_send(&mut self, rules: &DeliveryPolicy, now: Duration) -> Result<(), Option<Duration>> {
-        // While it fails, one message finds out whether it still does.
+        // While the channel fails, one message at a time probes it.
         let most = if self.failures > 0 { 1 } else { rules.max_parallel };
         if self.in_flight >= most {
             return Err(None);
@@ -193,38 +196,38 @@ impl ChannelProgress {
         rules.daily_limit.is_some_and(|most| self.sent_today.1 >= most)
     }
 
-    /// Counts a message that nothing but the limit of a day keeps back; `false`: that does.
+    /// Counts a message that only the daily limit can hold back. False if that limit is reached.
     pub(super) fn count_toward_daily_limit(&mut self, rules: &DeliveryPolicy, now: Duration) -> bool {
         let may = !self.is_daily_limit_reached(rules, now);
         self.sent_today.1 += u32::from(may);
         may
     }
 
-    /// A message is sent.
+    /// Counts a message as sent.
     pub(super) fn count_message(&mut self) {
         self.tokens -= 1.0;
         self.sent_today.1 += 1;
     }
 
-    /// A message that was counted was not sent.
+    /// Reverts the count of a message that was not sent.
     pub(super) fn uncount_message(&mut self) {
         self.tokens += 1.0;
         self.refund_daily_limit();
     }
 
-    /// A message that was counted did not arrive, so that it cost no money.
+    /// Reverts the daily count of a message that did not arrive, and so cost nothing.
     pub(super) fn refund_daily_limit(&mut self) {
         self.sent_today.1 = self.sent_today.1.saturating_sub(1);
     }
 
-    /// What a message tells is under way.
+    /// Records that a message with these items is in flight.
     pub(super) fn begin(&mut self, items: &[MessageItem]) {
         self.count_message();
         self.in_flight += 1;
         self.checks_in_flight.extend(items.iter().map(|item| item.row.check));
     }
 
-    /// It is under way no more.
+    /// Records that it is no longer in flight.
     pub(super) fn end(&mut self, items: &[MessageItem]) {
         self.in_flight -= 1;
         for item in items {
@@ -232,8 +235,9 @@ impl ChannelProgress {
         }
     }
 
-    /// A message was not taken. `is_answered`: the receiver answered it, and perhaps others it would take. `after`: the pause that it asks for.
-    /// Returns whether that says something about the channel, and not about this message alone.
+    /// Records that a message was not accepted. `is_answered`: the receiver responded, and may
+    /// accept others. `after`: the delay that it asks for. Returns true if the failure concerns the
+    /// channel, not only this message.
     pub(super) fn record_failure(
         &mut self,
         job: &Message,
@@ -243,10 +247,11 @@ impl ChannelProgress {
         random: &Random,
     ) -> bool {
         if job.channel.settings != self.channel.settings {
-            // It says nothing about those that the channel has now.
+            // The failure says nothing about the settings that the channel has now.
             return true;
         }
-        // A fifth more or less, so that many channels of one receiver do not come back together.
+        // Up to a fifth more or less, so that the channels of one receiver do not retry at the same
+        // time.
         let spread = 0.8 + 0.4 * (f64::from(u16::from_le_bytes(random.bytes())) / f64::from(u16::MAX));
         let pause = |failures: usize| {
             Duration::from_secs(RETRY_DELAYS_SECS.get(failures).or(RETRY_DELAYS_SECS.last()).copied().unwrap_or_default()).mul_f64(spread)
@@ -259,7 +264,8 @@ impl ChannelProgress {
             self.parked.insert(row.number, FailedMessage::new(row.check, now));
         }
         if let Some(failure) = single.and_then(|row| self.parked.get_mut(&row.number)) {
-            // Without an answer, and with nothing taken since it failed before, it is more likely the channel that fails.
+            // Without a response, and without a success since its last failure, the channel is the
+            // more likely cause.
             let is_silent = !is_answered && !failure.others_delivered;
             failure.add_failure(now, asked.max(pause(failure.count)));
             return is_silent;
@@ -269,7 +275,7 @@ impl ChannelProgress {
             Some(row) => {
                 let was_suspect = self.suspects.contains(row.number);
                 if !self.suspects.is_unknown() {
-                    // What remains of a digest is suspected as a message of its own.
+                    // The last row of a narrowed digest is suspected as a message of its own.
                     self.suspects = if was_suspect { Suspects::Unknown } else { Suspects::None };
                 }
                 self.failure_cause.add_check(row.check, was_suspect);
@@ -286,11 +292,12 @@ impl ChannelProgress {
                 self.failure_cause.add_digest(self.suspects.has_rows());
             }
         }
-        // As long as one check explains all failures, others need not wait for it. Without an answer it is likely that they fail, too.
+        // While one check explains all failures, other messages need not wait for it. Without a
+        // response they probably fail too.
         let spares_others = self.failure_cause.allows_others() && after.is_none();
         self.try_others_from = spares_others.then(|| if is_answered { now.uptime } else { now.uptime + pause(0) });
         let mut left_alone = asked;
-        // Those that were under way together fail together, which counts once.
+        // Messages that were in flight together fail together, which counts once.
         if now.uptime >= self.not_before {
             left_alone = left_alone.max(pause(self.failures));
             self.failures += 1;
@@ -303,8 +310,10 @@ impl ChannelProgress {
         true
     }
 
-    /// Counts a refusal of a message. Returns whether it is given up: it was refused often enough, and its receiver is a program, or takes
-    /// others. A channel for people or incidents that refuses everything may have lost its receiver, which somebody will restore.
+    /// Counts a refusal of a message. Returns true if the message is given up: it was refused
+    /// [`MAX_REFUSALS`] times, and its receiver is a program or accepts other messages. A channel
+    /// for people or incidents that refuses everything may have lost its receiver, which an
+    /// operator will restore.
     pub(super) fn record_refusal(&mut self, job: &Message, rules: &DeliveryPolicy) -> bool {
         let [item] = job.items.as_slice() else { return false };
         let refused = self.refusals.entry(item.row.number).or_default();
@@ -312,13 +321,13 @@ impl ChannelProgress {
         *refused >= MAX_REFUSALS && (rules.class == ChannelClass::Machine || self.parked.contains_key(&item.row.number))
     }
 
-    /// A message was taken.
+    /// Records that a message was accepted.
     pub(super) fn record_delivery(&mut self, job: &Message, rules: &DeliveryPolicy, now: Duration) {
         let rows: BTreeSet<_> = job.items.iter().map(|item| item.row.number).collect();
         self.parked.retain(|row, _| !rows.contains(row));
         self.parked.values_mut().for_each(|failure| failure.others_delivered = true);
         self.suspects.clear(&rows);
-        // It is not the channel that is broken: what failed meanwhile waits by itself.
+        // The channel works: messages that failed meanwhile are parked.
         for (row, failure) in std::mem::take(&mut self.failed_messages) {
             if self.parked.len() < MAX_PARKED && !rows.contains(&row) {
                 self.parked.insert(row, FailedMessage { others_delivered: true, ..failure });
@@ -332,7 +341,7 @@ impl ChannelProgress {
             self.not_before = self.not_before.max(now + DELAY_AFTER_DIGEST);
         }
         if rules.class == ChannelClass::People {
-            // Of reminders they have asked for as many as come.
+            // Reminders are sent on request and have no limit.
             for item in job.items.iter().filter(|item| item.row.check != CheckId(0)) {
                 self.notified_at.entry(item.row.check).or_default().push_back(now);
             }
@@ -341,15 +350,16 @@ impl ChannelProgress {
         }
     }
 
-    /// If one message explains all failures and another one waits, that one is tried: perhaps it is not the channel that is broken.
+    /// If one message explains all failures and another one waits, the other one is tried: the
+    /// channel may work.
     pub(super) fn try_others(&mut self, state: &State, rules: &DeliveryPolicy) {
         let Some(from) = self.try_others_from.filter(|from| self.in_flight == 0 && *from < self.not_before) else { return };
         let checks: BTreeSet<_> = self.failed_messages.values().chain(self.parked.values()).map(|failure| failure.check).collect();
         let is_other = |row: &Arc<OutboxRow>| match self.failed_messages.contains_key(&row.number) || self.suspects.contains(row.number) {
             true => false,
-            // A check that keeps changing is no reason to try a channel that fails again and again.
+            // A check that keeps changing is no reason to try a channel that fails repeatedly.
             false if self.failure_cause == FailureCause::Check(row.check) && self.failures > 1 => false,
-            // Of the same check people are told what is newest, which is another message.
+            // People get only the newest row of a check, which is another message.
             false if rules.class == ChannelClass::People => {
                 let earlier = self.failed_messages.iter().chain(&self.parked).filter(|(_, failure)| failure.check == row.check);
                 earlier.map(|(number, _)| *number).max().is_none_or(|number| number < row.number)
@@ -362,12 +372,12 @@ impl ChannelProgress {
         }
     }
 
-    /// The checks whose next message has failed and waits by itself, each with the uptime until when.
+    /// Checks whose next message is parked, each with the uptime until which it waits.
     pub(super) fn parked_checks(&self, state: &State, class: ChannelClass) -> BTreeMap<CheckId, Duration> {
         self.next_messages(&self.parked, state, class).map(|failure| (failure.check, failure.not_before)).collect()
     }
 
-    /// The checks whose next message has failed since a message was last taken.
+    /// Checks whose next message has failed since the last success.
     pub(super) fn failing_checks(&self, state: &State, class: ChannelClass) -> BTreeMap<CheckId, PendingRetry> {
         let failing = |failure: &FailedMessage| PendingRetry { last_attempt: failure.last.uptime, not_before: failure.not_before };
         self.next_messages(&self.failed_messages, state, class).map(|failure| (failure.check, failing(failure))).collect()
@@ -379,7 +389,8 @@ impl ChannelProgress {
         state: &'a State,
         class: ChannelClass,
     ) -> impl Iterator<Item = &'a FailedMessage> {
-        // People are told what is newest, which may be another message by now. Of all others what is first comes first.
+        // People get only the newest row, which may now be another message. For other classes the
+        // first row comes first.
         let is_next = move |row: DeliveryNumber, check: CheckId| {
             class != ChannelClass::People
                 || state.outbox.rows_of_pair(self.channel.id, check).last().is_some_and(|newest| newest.number == row)
@@ -387,13 +398,13 @@ impl ChannelProgress {
         failures.iter().filter(move |(row, failure)| is_next(**row, failure.check)).map(|(_, failure)| failure)
     }
 
-    /// Whether a row may be the reason why a message about several checks failed.
+    /// True if a row may be the cause for the failure of a message about several checks.
     pub(super) fn is_suspect(&self, row: DeliveryNumber) -> bool {
         self.suspects.contains(row)
     }
 
-    /// Whether a row has waited for so long that it helps nobody any more. The clock alone does not say so: it may have been set, and the
-    /// server may not have run. Attempts must have failed after the time was over.
+    /// True if a row has waited too long to be useful. The clock alone does not decide: it may have
+    /// been set, and the server may not have run. Attempts must have failed after the row expired.
     pub(super) fn is_expired(&self, row: &OutboxRow, rules: &DeliveryPolicy) -> bool {
         let most = i64::try_from(rules.give_up_after.as_micros()).unwrap_or(i64::MAX);
         let is_long = |until: Timestamp| until.micros_since(row.queued) > most;
@@ -403,7 +414,8 @@ impl ChannelProgress {
         }
     }
 
-    /// Whether people have heard enough of a check for now; else until when.
+    /// Checks if the message limit for people allows another message about a check. The error is
+    /// the uptime from which it does.
     pub(super) fn check_message_limit(&mut self, check: CheckId, now: CurrentTime) -> Result<(), Duration> {
         let Some(told) = self.notified_at.get_mut(&check) else { return Ok(()) };
         while told.front().is_some_and(|at| *at + CHECK_LIMIT_PERIOD <= now.uptime) {
@@ -418,12 +430,13 @@ impl ChannelProgress {
         }
     }
 
-    /// Something keeps all messages back.
+    /// Records a reason that holds back all messages.
     pub(super) fn note_delay(&mut self, delay: DelayReason, now: Timestamp) {
         self.delays.insert(delay, now);
     }
 
-    /// Nothing [may be sent](Self::may_send) now. Returns whether as much was sent as may be within a day.
+    /// Records that nothing [may be sent](Self::may_send) now. Returns true if the daily limit is
+    /// reached.
     pub(super) fn note_waiting(&mut self, rules: &DeliveryPolicy, now: CurrentTime) -> bool {
         let is_used_up = self.is_daily_limit_reached(rules, now.uptime);
         if self.failures > 0 {
@@ -434,7 +447,8 @@ impl ChannelProgress {
         is_used_up
     }
 
-    /// Why an item was not told earlier, if something held it back; of a check that is down only if that took a while.
+    /// Reason for the delay of an item, if there was one. For a check that is down only after
+    /// [`LATE_AFTER`].
     pub(super) fn delay_reason(&self, item: &MessageItem, now: CurrentTime) -> Option<DelayReason> {
         let row = item.unnotified_down.as_ref().unwrap_or(&item.row);
         if item.unnotified_down.is_none() && now.wall.micros_since(row.queued) < LATE_AFTER.as_micros().try_into().unwrap_or(i64::MAX) {

@@ -1,26 +1,25 @@
-//! Which of the rows of failed digests may be the reason.
+//! Suspects: the rows of failed digests that may be the cause.
 
 use std::collections::BTreeSet;
 
 use crate::domain::ids::{CheckId, DeliveryNumber};
 
-/// The rows among which the reason lies why messages about several checks failed.
+/// Rows that may be the cause of failed messages about several checks.
 pub(super) enum Suspects {
-    /// No such message failed since one was taken.
+    /// No such message has failed since the last success.
     Unknown,
-    /// Those that all failed messages have in common.
+    /// Rows that all failed messages have in common.
     Rows {
-        /// The rows.
         rows: BTreeSet<DeliveryNumber>,
-        /// Whether others of the failed message were taken since: it is not the channel that fails.
+        /// True if other rows of the failed message have been accepted since, so the channel works.
         is_partly_delivered: bool,
     },
-    /// Failed messages have nothing in common: the channel fails.
+    /// Failed messages have no row in common: the channel fails.
     None,
 }
 
 impl Suspects {
-    /// A message with these rows failed.
+    /// Records that a message with these rows failed.
     pub(super) fn narrow(&mut self, failed: &BTreeSet<DeliveryNumber>) {
         let (common, partly_taken): (BTreeSet<_>, _) = match self {
             Self::Unknown => (failed.clone(), false),
@@ -30,7 +29,7 @@ impl Suspects {
         *self = if common.is_empty() { Self::None } else { Self::Rows { rows: common, is_partly_delivered: partly_taken } };
     }
 
-    /// These rows were taken.
+    /// Records that these rows were accepted.
     pub(super) fn clear(&mut self, taken: &BTreeSet<DeliveryNumber>) {
         if let Self::Rows { rows, is_partly_delivered: partly_taken } = self {
             let before = rows.len();
@@ -46,37 +45,37 @@ impl Suspects {
         matches!(self, Self::Rows { rows, .. } if rows.contains(&row))
     }
 
-    /// Whether this row is the reason if it fails by itself.
+    /// True if a failure of this row alone proves that it is the cause.
     pub(super) fn is_reason(&self, row: DeliveryNumber) -> bool {
         matches!(self, Self::Rows { rows, is_partly_delivered: true } if rows.contains(&row))
     }
 
-    /// Whether there are any.
+    /// True if there are suspects.
     pub(super) fn has_rows(&self) -> bool {
         matches!(self, Self::Rows { .. })
     }
 
-    /// Whether no message about several checks failed since one was taken.
+    /// True if no message about several checks has failed since the last success.
     pub(super) fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown)
     }
 }
 
-/// What explains all failures since a message was last taken. Once it is clear that nothing does, the channel fails.
+/// Cause of all failures since the last success. If no message explains them, the channel fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailureCause {
-    /// Nothing has failed.
+    /// No failures.
     NoFailure,
     /// Messages about this check.
     Check(CheckId),
-    /// A row among the suspects.
+    /// One of the suspects.
     Digest,
-    /// Nothing less than the channel.
+    /// The channel itself.
     Channel,
 }
 
 impl FailureCause {
-    /// A message about one check failed, which may have been one of the suspects.
+    /// Records the failure of a message about one check, which may have been a suspect.
     pub(super) fn add_check(&mut self, check: CheckId, was_suspect: bool) {
         *self = match *self {
             Self::NoFailure => Self::Check(check),
@@ -86,7 +85,8 @@ impl FailureCause {
         };
     }
 
-    /// A message about several checks failed; `has_suspects`: all of them that failed have rows in common.
+    /// Records the failure of a message about several checks. `has_suspects`: all such failed
+    /// messages have rows in common.
     pub(super) fn add_digest(&mut self, has_suspects: bool) {
         *self = match *self {
             Self::NoFailure | Self::Digest if has_suspects => Self::Digest,
@@ -94,7 +94,7 @@ impl FailureCause {
         };
     }
 
-    /// Whether others may be taken nevertheless.
+    /// True if other messages may be accepted nevertheless.
     pub(super) fn allows_others(self) -> bool {
         matches!(self, Self::Check(_) | Self::Digest)
     }

@@ -1,4 +1,4 @@
-//! Which of the rows that wait for a channel make its next message.
+//! Selects the rows for the next message of a channel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::domain::timestamp::Timestamp;
 use crate::engine::command::SendResult;
 use crate::engine::state::State;
 
-/// Rows that are looked at for one message to people: see [limits](crate::docs::limits). What is beyond has its turn after the pause between
-/// such messages, so a hundred thousand are five messages.
+/// Maximum number of rows for one message to people: see [limits](crate::docs::limits). The rest
+/// follows after the pause between such messages, so a hundred thousand are five messages.
 const MAX_ROWS: usize = 20_000;
 
-/// What a message tells, and the rows that it makes needless.
+/// Items of a message, and the rows that it makes unnecessary.
 type PickedItems = (Vec<MessageItem>, Vec<DeliveryNumber>);
 
-/// Rows that are looked up while the state is locked: see [limits](crate::docs::limits).
+/// Number of rows that are looked up while the state is locked: see [limits](crate::docs::limits).
 const MAX_ROWS_PER_LOOKUP: usize = 256;
 
-/// Rows of a channel, oldest first, and whether there are more.
+/// Rows of a channel, oldest first, and true if there are more.
 fn waiting_rows(view: &impl StateView, channel: ChannelId) -> (Vec<Arc<OutboxRow>>, bool) {
     let mut rows: Vec<Arc<OutboxRow>> = Vec::new();
     loop {
@@ -42,7 +42,7 @@ fn waiting_rows(view: &impl StateView, channel: ChannelId) -> (Vec<Arc<OutboxRow
     }
 }
 
-/// Adds the rows about these checks that lie beyond those that were looked at.
+/// Adds the rows about these checks that are newer than `last`.
 fn add_newer_rows(view: &impl StateView, channel: ChannelId, checks: &mut BTreeMap<CheckId, Vec<Arc<OutboxRow>>>, last: DeliveryNumber) {
     let mut left: Vec<_> = checks.iter_mut().collect();
     for some in left.chunks_mut(MAX_ROWS_PER_LOOKUP) {
@@ -54,14 +54,14 @@ fn add_newer_rows(view: &impl StateView, channel: ChannelId, checks: &mut BTreeM
     }
 }
 
-/// A digest that waits for more rows.
+/// Digest that waits for more rows.
 #[derive(Clone, Copy)]
 pub(super) struct DigestWait {
-    /// It waits no longer than until this uptime.
+    /// Uptime at which the wait ends.
     until: Duration,
 }
 
-/// Whether a digest of which nothing more has been looked at waits for more rows.
+/// True if a digest, whose rows have not been read yet, waits for more rows.
 fn is_digest_waiting(
     view: &impl StateView,
     channel: ChannelId,
@@ -80,7 +80,7 @@ fn is_digest_waiting(
     true
 }
 
-/// How long ago a row was queued.
+/// Time since a row was queued.
 fn time_in_queue(queued: Timestamp, now: CurrentTime) -> Duration {
     match u64::try_from(now.wall.micros_since(queued)) {
         Ok(micros) => Duration::from_micros(micros),
@@ -89,8 +89,9 @@ fn time_in_queue(queued: Timestamp, now: CurrentTime) -> Duration {
     }
 }
 
-/// People are told what is true now: of each check its newest row. Of many checks there is one digest. The state is locked for a part of
-/// the rows at a time: those that go meanwhile do not begin.
+/// Selects the newest row of each check: people are notified of the current status. Many checks
+/// form a digest. The state is locked for a part of the rows at a time; rows that are removed
+/// meanwhile do not begin.
 pub(super) fn pick_for_people(
     view: &impl StateView,
     channel: ChannelId,
@@ -126,10 +127,10 @@ pub(super) fn pick_for_people(
         view.read_state(|state| (progress.parked_checks(state, rules.class), progress.failing_checks(state, rules.class)));
     checks.retain(|check| is_retry_due(aside.get(check), now, step));
     if let Some(check) = checks.iter().find(|check| aside.contains_key(check)).copied() {
-        // It fails nothing but itself.
+        // Its failure affects no other message.
         checks = BTreeSet::from([check]);
     }
-    // A reminder has its own turn.
+    // A reminder is a message of its own.
     if checks.len() > 1 {
         checks.remove(&CheckId(0));
     }
@@ -152,7 +153,7 @@ pub(super) fn pick_for_people(
             return None;
         }
     } else {
-        // The check that has waited longest since it was last tried.
+        // The check with the oldest last attempt.
         let last = |check: &CheckId| failing.get(check).map(|failing| failing.last_attempt);
         let next = checks.iter().min_by_key(|(check, rows)| (last(check), rows.first().map(|row| row.number)));
         let next = next.map(|(check, _)| *check)?;
@@ -164,7 +165,8 @@ pub(super) fn pick_for_people(
     Some((items, superseded))
 }
 
-/// Leaves, if something has failed since a message was last taken, what has not; else half of what a failed message told.
+/// After a failure, keeps the checks that have not failed since the last success; if there are
+/// none, half of a failed message.
 fn separate_suspects(
     checks: &mut BTreeMap<CheckId, Vec<Arc<OutboxRow>>>,
     failing: &BTreeMap<CheckId, PendingRetry>,
@@ -185,11 +187,11 @@ fn separate_suspects(
     }
 }
 
-/// Of what waits about one check, the newest counts.
+/// Keeps the newest of the waiting rows about one check.
 fn collapse_rows(rows: &[Arc<OutboxRow>], superseded: &mut Vec<DeliveryNumber>) -> Option<MessageItem> {
     let (newest, earlier) = rows.split_last()?;
     superseded.extend(earlier.iter().map(|row| row.number));
-    // The downtime that has ended, if nobody can have been told of it.
+    // Downtime that has ended, if certainly no user was notified of it.
     let untold = if newest.event == AlertEvent::Up { earlier.last() } else { None };
     let untold = untold.filter(|down| down.event == AlertEvent::Down && !down.may_have_arrived()).map(Arc::clone);
     let told_as_well = usize::from(untold.is_some());
@@ -206,7 +208,8 @@ fn collapse_rows(rows: &[Arc<OutboxRow>], superseded: &mut Vec<DeliveryNumber>) 
     })
 }
 
-/// Machines are told everything in order; keepers of incidents nothing that is over before they were told.
+/// Selects a row for a program. Programs get all events in order; incident managers get no downtime
+/// that ended before it was sent.
 pub(super) fn pick_for_machines(
     state: &State,
     channel: ChannelId,
@@ -217,7 +220,7 @@ pub(super) fn pick_for_machines(
 ) -> Option<PickedItems> {
     let aside = progress.parked_checks(state, rules.class);
     let failing = progress.failing_checks(state, rules.class);
-    // What failed is tried again when there is nothing else, the longest untried first.
+    // Failed rows are retried when there is nothing else, the least recently tried first.
     let mut again: Option<(Duration, &Arc<OutboxRow>)> = None;
     let mut seen = BTreeSet::new();
     for row in state.outbox.rows_of_channel(channel) {
@@ -230,7 +233,8 @@ pub(super) fn pick_for_machines(
         }
         if rules.class == ChannelClass::Incident && row.event == AlertEvent::Down && !row.may_have_arrived() {
             let next = state.outbox.rows_of_pair(channel, row.check).find(|next| next.number > row.number);
-            // A channel that is told of downtimes alone may have another one next.
+            // For a channel that only subscribes to downtimes, the next row may be another
+            // downtime.
             let end = next.filter(|next| matches!(next.event, AlertEvent::Up | AlertEvent::Closed));
             if let Some(end) = end {
                 require_report_capacity(now, step)?;
@@ -240,7 +244,7 @@ pub(super) fn pick_for_machines(
             }
         }
         if let Some(PendingRetry { last_attempt: last, not_before: until }) = failing.get(&row.check).copied() {
-            // What comes later about the check waits for it.
+            // Later rows about the check wait for it.
             let is_next = seen.insert(row.check) && is_retry_due(Some(&until), now, step);
             if is_next && again.is_none_or(|(earliest, _)| last < earliest) {
                 again = Some((last, row));
@@ -252,7 +256,7 @@ pub(super) fn pick_for_machines(
     again.map(|(_, row)| single_row(row))
 }
 
-/// A message that tells one row, to machines.
+/// Message with one row, for programs.
 fn single_row(row: &Arc<OutboxRow>) -> PickedItems {
     let item = MessageItem {
         row: Arc::clone(row),
@@ -265,14 +269,14 @@ fn single_row(row: &Arc<OutboxRow>) -> PickedItems {
     (vec![item], Vec::new())
 }
 
-/// Whether what waits by itself has waited for long enough.
+/// True if a row that waits by itself is due.
 fn is_retry_due(until: Option<&Duration>, now: CurrentTime, step: &mut ScheduledWork) -> bool {
     let until = until.filter(|until| **until > now.uptime);
     until.into_iter().for_each(|until| step.wake_no_later_than(*until));
     until.is_none()
 }
 
-/// `None`: there is enough to be reported, the rest has its turn after it.
+/// `None` if the round has enough reports. The rest follows in the next round.
 fn require_report_capacity(now: CurrentTime, step: &mut ScheduledWork) -> Option<()> {
     if step.reports.len() >= super::MAX_REPORTS {
         step.wake_no_later_than(now.uptime);
@@ -281,7 +285,7 @@ fn require_report_capacity(now: CurrentTime, step: &mut ScheduledWork) -> Option
     Some(())
 }
 
-/// `None`: as above.
+/// Gives up a row. `None` as in [`require_report_capacity`].
 fn give_up_row(row: &OutboxRow, now: CurrentTime, step: &mut ScheduledWork) -> Option<()> {
     require_report_capacity(now, step)?;
     step.finish(row.channel, vec![row.number], SendResult::Failed("the channel took nothing for too long".into()));

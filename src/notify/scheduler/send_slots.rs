@@ -1,4 +1,5 @@
-//! How the places to send are shared: no project holds more than half of them, in all and to one receiver, and projects take turns.
+//! Slots for sending. No project has more than half of them, in total and for one receiver, and
+//! projects take turns.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,44 +8,45 @@ use super::{MAX_IN_FLIGHT, MAX_PER_DESTINATION};
 use crate::domain::ids::{ChannelId, ProjectId};
 use crate::domain::project::Channel;
 
-/// Messages of one project that are under way at the same time: see [limits](crate::docs::limits).
+/// Maximum number of messages of one project in flight: see [limits](crate::docs::limits).
 const MAX_PER_PROJECT: usize = MAX_IN_FLIGHT / 2;
-/// And to one place: see [limits](crate::docs::limits).
+/// Maximum number of messages of one project in flight to one destination: see
+/// [limits](crate::docs::limits).
 const MAX_PROJECT_PER_DESTINATION: usize = MAX_PER_DESTINATION / 2;
 
-/// The places that are taken, and whose turn it is.
+/// Used slots, and the order of projects and channels.
 #[derive(Default)]
 pub(super) struct SendSlots {
     used: usize,
     by_project: HashMap<ProjectId, usize>,
     by_destination: HashMap<String, BTreeMap<ProjectId, usize>>,
-    /// The project that sent last, and the channel of each project that did.
+    /// Last project that sent, and the last channel of each project.
     last_project: Option<ProjectId>,
     last_channels: HashMap<ProjectId, ChannelId>,
 }
 
-/// The channels of a project, the one whose turn it is first.
+/// Channels of a project, in order of their turn.
 pub(super) type ProjectTurn = (ProjectId, VecDeque<Arc<Channel>>);
 
 impl SendSlots {
-    /// True if nothing more can be sent.
+    /// True if all slots are used.
     pub(super) fn are_full(&self) -> bool {
         self.used >= MAX_IN_FLIGHT
     }
 
-    /// True if the project can send nothing more.
+    /// True if the project has used its share of the slots.
     pub(super) fn are_full_for(&self, project: ProjectId) -> bool {
         self.by_project.get(&project).is_some_and(|count| *count >= MAX_PER_PROJECT)
     }
 
-    /// True if the project can send to this place.
+    /// True if the project has a free slot for this destination.
     pub(super) fn has_slot(&self, project: ProjectId, place: &str) -> bool {
         let Some(taken) = self.by_destination.get(place) else { return true };
         let own = taken.get(&project).copied().unwrap_or_default();
         own < MAX_PROJECT_PER_DESTINATION && taken.values().sum::<usize>() < MAX_PER_DESTINATION
     }
 
-    /// Takes a place for a message.
+    /// Takes a slot for a message.
     pub(super) fn acquire(&mut self, channel: &Channel, place: &str) {
         self.used += 1;
         *self.by_project.entry(channel.project).or_default() += 1;
@@ -53,7 +55,7 @@ impl SendSlots {
         self.last_channels.insert(channel.project, channel.id);
     }
 
-    /// Frees the place of a message.
+    /// Frees the slot of a message.
     pub(super) fn release(&mut self, project: ProjectId, place: &str) {
         self.used = self.used.saturating_sub(1);
         if let Some(count) = self.by_project.get_mut(&project) {
@@ -71,7 +73,8 @@ impl SendSlots {
         }
     }
 
-    /// Groups channels by project. First comes the project after the one that sent last, and in each project the channel after its last.
+    /// Groups channels by project. The project after the last one that sent comes first, and within
+    /// each project the channel after its last.
     pub(super) fn round_robin(&mut self, channels: Vec<Arc<Channel>>) -> VecDeque<ProjectTurn> {
         let mut projects: BTreeMap<ProjectId, Vec<Arc<Channel>>> = BTreeMap::new();
         for channel in channels {

@@ -45,7 +45,7 @@ impl StateView for State {
 
 const CHANNEL: ChannelId = ChannelId(2);
 
-/// A plan for one channel, the outbox that it reads, and a clock that is moved by hand.
+/// Scheduler for one channel, its outbox, and a clock that the test sets.
 struct SchedulerTester {
     rules: DeliveryPolicy,
     state: State,
@@ -53,7 +53,7 @@ struct SchedulerTester {
     now: CurrentTime,
     random: Random,
     last: u64,
-    /// What was reported, in words.
+    /// Reports as text.
     told: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl SchedulerTester {
         self.now.wall = self.now.wall.plus_micros(millis as i64 * 1000);
     }
 
-    /// A step, of which all that it reports and begins is written down.
+    /// Runs a round and applies all that it reports and begins.
     fn step(&mut self) -> (Vec<Message>, Option<u64>) {
         let ScheduledWork { messages: jobs, reports, wake_at: again, .. } =
             self.plan.schedule(&self.state, |_| self.rules.clone(), self.now);
@@ -133,7 +133,8 @@ impl SchedulerTester {
         self.plan.settle(job.id);
     }
 
-    /// What the messages of a step tell: check and event, `+` with a downtime that was not told.
+    /// Content of the messages of a round: check and event, with `+` if a downtime is included that
+    /// was not sent.
     fn tells(jobs: &[Message]) -> Vec<String> {
         let item = |item: &MessageItem| {
             format!("{}{}{}", item.row.check.0, item.row.event.name(), if item.unnotified_down.is_some() { "+" } else { "" })
@@ -161,7 +162,7 @@ fn people_get_one_message_at_a_time_the_longest_waiting_first() {
 
 #[test]
 fn of_what_waits_about_a_check_people_are_told_what_is_true_now() {
-    // Rows before the message, what it tells, and how many changes it leaves out.
+    // Rows before the message, its content, and the number of changes that it leaves out.
     let (down, up) = (AlertEvent::Down, AlertEvent::Up);
     for (events, told, skipped) in [
         (&[down][..], "1down", 0),
@@ -326,7 +327,7 @@ fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
     world.queue(3, AlertEvent::Down);
     assert_eq!(SchedulerTester::tells(&world.step().0), ["3down"]);
     assert_eq!(world.told, ["1 Superseded", "2 Superseded", "3 Superseded", "4 Superseded"]);
-    // Begun, and nobody knows: both are sent, in order.
+    // Begun with an unknown result: both are sent, in order.
     let mut world = SchedulerTester::new(incident());
     world.queue(1, AlertEvent::Down);
     let (jobs, _) = world.step();
@@ -347,7 +348,7 @@ fn what_has_waited_for_too_long_is_given_up_after_more_tries() {
         world.pass(1_000);
         let (jobs, _) = world.step();
         jobs.iter().for_each(|job| world.done(job, LATER));
-        // The machine sleeps, or the clock is set: neither has tried anything.
+        // The machine sleeps, or the clock is set: neither is a failed attempt.
         for plan in [std::mem::take(&mut world.plan), SendScheduler::default()] {
             world.plan = plan;
             world.now.wall = world.now.wall.plus_secs(days * 86_400 + 1);

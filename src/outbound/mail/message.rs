@@ -1,4 +1,4 @@
-//! A mail as it goes over the wire.
+//! Mail messages in their wire format.
 
 use std::time::Duration;
 
@@ -12,33 +12,34 @@ use super::server::{MailFrom, is_address};
 use crate::domain::timestamp::Timestamp;
 use crate::outbound::error::{SendError, SendStage};
 
-/// A mail to be sent. It has no `Debug`: what it says is nobody else's business.
+/// Mail to be sent. It has no `Debug`: its content is confidential.
 #[derive(Clone)]
 pub struct OutgoingMail {
     /// Addresses of the recipients, at least one.
     pub to: Vec<String>,
-    /// The subject, as a person reads it.
+    /// Subject, not encoded.
     pub subject: String,
-    /// What is shown where HTML is not.
+    /// Plain text, for programs that show no HTML.
     pub text: String,
-    /// The same as HTML.
+    /// The same content as HTML.
     pub html: Option<String>,
-    /// What stands before the `@` in `Message-ID`: letters, digits, `-`, `.` and `_`. Every try of the same mail has the same.
+    /// Local part of `Message-ID`: letters, digits, `-`, `.` and `_`. Every attempt to send the
+    /// same mail uses the same one.
     pub id: String,
-    /// The same of the mail that this one answers.
+    /// `id` of the mail that this one answers.
     pub in_reply_to: Option<String>,
-    /// What `Date` says.
+    /// Value of `Date`.
     pub date: Timestamp,
     /// Other headers. Control characters become spaces.
     pub headers: Vec<(String, String)>,
-    /// A mail that goes along as it is.
+    /// Mail to attach unchanged.
     pub attachment: Option<Vec<u8>>,
-    /// How long sending may take, from when it is its turn.
+    /// Maximum time to send, from when the mail has a permit.
     pub timeout: Duration,
 }
 
 impl OutgoingMail {
-    /// The whole message.
+    /// Builds the whole message.
     pub(super) fn build(&self, from: &MailFrom) -> Result<Vec<u8>, SendError> {
         let wrong = |what: &str| SendError::new(SendStage::Request, what);
         if self.to.is_empty() || !self.to.iter().all(|address| is_address(address)) {
@@ -66,7 +67,7 @@ impl OutgoingMail {
                 return Err(wrong("a header of a mail cannot be sent as it is"));
             }
             let value = one_line(value);
-            // URLs must stay as they are. What is not ASCII is encoded.
+            // URLs must stay unchanged. Values that are not ASCII are encoded.
             message = if value.is_ascii() {
                 message.header(name.as_str(), Raw::new(value))
             } else {
@@ -79,7 +80,7 @@ impl OutgoingMail {
             None => text,
         };
         let body = match &self.attachment {
-            // No other encoding is permitted for a mail in a mail (RFC 2046).
+            // An attached mail permits no other encoding (RFC 2046).
             Some(attached) => {
                 let encoding = if attached.is_ascii() { "7bit" } else { "8bit" };
                 let attached = MimePart::new("message/rfc822", attached.as_slice()).transfer_encoding(encoding);

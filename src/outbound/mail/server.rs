@@ -1,4 +1,4 @@
-//! The mail server that all mail goes through, as the flags name it.
+//! Mail server for all mail, as the command-line options name it.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::outbound::url::HostPort;
 
-/// A mail server, and how it is spoken to.
+/// Mail server, with security and user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MailServer {
     pub(super) host_port: HostPort,
@@ -14,18 +14,19 @@ pub struct MailServer {
     pub(super) user: Option<String>,
 }
 
-/// How a connection is kept private.
+/// Encryption of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MailSecurity {
     /// TLS from the beginning.
     Tls,
-    /// TLS after STARTTLS, and nothing without it.
+    /// TLS after STARTTLS, and no mail without it.
     StartTls,
     None,
 }
 
 impl MailServer {
-    /// Reads `smtps://USER@HOST:PORT`, `smtp://USER@HOST:PORT` or `smtp+plain://HOST:PORT`. User and port may be left out.
+    /// Parses `smtps://USER@HOST:PORT`, `smtp://USER@HOST:PORT` or `smtp+plain://HOST:PORT`. User
+    /// and port are optional.
     ///
     /// # Errors
     /// A sentence that says what to write instead.
@@ -56,7 +57,7 @@ impl MailServer {
     }
 }
 
-/// Whom mail comes from.
+/// Sender of mail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MailFrom {
     pub(super) name: Option<String>,
@@ -64,7 +65,7 @@ pub struct MailFrom {
 }
 
 impl MailFrom {
-    /// Reads `ADDRESS` or `NAME <ADDRESS>`.
+    /// Parses `ADDRESS` or `NAME <ADDRESS>`.
     ///
     /// # Errors
     /// A sentence that says what is expected.
@@ -81,13 +82,12 @@ impl MailFrom {
         Ok(Self { name: (!name.is_empty()).then(|| name.to_owned()), address: address.to_owned() })
     }
 
-    /// What follows the `@`.
     pub(super) fn domain(&self) -> &str {
         self.address.rsplit_once('@').map_or("", |(_, domain)| domain)
     }
 }
 
-/// Whether this can stand in `MAIL FROM:<>` and `RCPT TO:<>` and means one mailbox there.
+/// True if this is valid in `MAIL FROM:<>` and `RCPT TO:<>` and names one mailbox there.
 pub(super) fn is_address(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '<' | '>' | ',' | ';' | ':' | '\\' | '"');
     text.len() <= 254
@@ -96,7 +96,7 @@ pub(super) fn is_address(text: &str) -> bool {
         })
 }
 
-/// The server, what it is told of us, and whom mail comes from.
+/// Mail server, its password file and the sender address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MailRelay {
     pub(super) server: MailServer,
@@ -105,10 +105,10 @@ pub struct MailRelay {
 }
 
 impl MailRelay {
-    /// Puts together what belongs together.
+    /// Combines the options for mail.
     ///
     /// # Errors
-    /// When there is a user without a password, or the other way round.
+    /// If there is a user without a password, or a password without a user.
     pub fn new(server: MailServer, password_file: Option<PathBuf>, from: MailFrom) -> Result<Self, &'static str> {
         match (&server.user, &password_file) {
             (Some(_), None) => Err("--mail-server names a user: --mail-password-file names a file that holds the password"),
@@ -117,7 +117,7 @@ impl MailRelay {
         }
     }
 
-    /// Reads the password: the file's first line.
+    /// Reads the password: the first line of the file.
     pub(in crate::outbound) fn password(&self) -> Result<Option<String>, String> {
         let Some(path) = &self.password_file else { return Ok(None) };
         let text = std::fs::read_to_string(path)

@@ -1,4 +1,5 @@
-//! Asks name servers, as `resolv.conf` says: UDP first, TCP for what does not fit, each server in turn.
+//! DNS client for the servers of `resolv.conf`: UDP first, TCP for truncated answers, each server
+//! in turn.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,21 +17,21 @@ use tokio::time::timeout;
 use super::resolv_conf::ResolvConf;
 use crate::random::Random;
 
-/// How long the addresses of one kind wait for those of the other.
+/// Maximum time that the addresses of one family wait for the other family.
 const OTHER_FAMILY_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// What name servers say of a name.
+/// Result of a DNS lookup.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum DnsAnswer {
-    /// Its addresses, IPv6 first, and how long that is true, in seconds.
+    /// Addresses, IPv6 first, and their lifetime in seconds.
     Addresses(Vec<IpAddr>, u32),
-    /// There are none.
+    /// The name has no addresses.
     NoAddresses,
-    /// No server gave an answer that can be used.
+    /// No server gave a usable answer.
     NoAnswer,
 }
 
-/// Asks for a name and what it may be short for.
+/// Looks up a name and its expansions by the search list.
 pub(super) async fn resolve(conf: &ResolvConf, random: &Random, name: &str) -> DnsAnswer {
     let mut told = DnsAnswer::NoAddresses;
     for candidate in conf.candidates(name) {
@@ -43,7 +44,8 @@ pub(super) async fn resolve(conf: &ResolvConf, random: &Random, name: &str) -> D
     told
 }
 
-/// Asks for IPv6 and IPv4 at once. Who has an address of one kind waits for the other for a moment only: some servers drop one question.
+/// Queries IPv6 and IPv4 at the same time. If one answer has addresses, the other is awaited only
+/// for [`OTHER_FAMILY_TIMEOUT`]: some servers drop one of the queries.
 async fn query_both_families(conf: &ResolvConf, random: &Random, name: &str) -> DnsAnswer {
     let (v6, v4) = (query_servers(conf, random, name, Rtype::AAAA), query_servers(conf, random, name, Rtype::A));
     tokio::pin!(v6, v4);
@@ -72,7 +74,7 @@ fn has_addresses(told: &DnsAnswer) -> bool {
     matches!(told, DnsAnswer::Addresses(..))
 }
 
-/// Asks each server in turn, several times.
+/// Queries each server in turn, several times.
 async fn query_servers(conf: &ResolvConf, random: &Random, name: &str, kind: Rtype) -> DnsAnswer {
     for _ in 0..conf.attempts {
         for server in &conf.servers {
@@ -87,7 +89,7 @@ async fn query_servers(conf: &ResolvConf, random: &Random, name: &str, kind: Rty
     DnsAnswer::NoAnswer
 }
 
-/// A question with a number nobody can guess; `None`: this can be no name.
+/// Builds a query with an unpredictable id. `None`: the name is invalid.
 fn build_query(random: &Random, name: &str, kind: Rtype) -> Option<Message<Vec<u8>>> {
     let name = Name::<Vec<u8>>::from_str(name).ok()?;
     let mut message = MessageBuilder::new_vec();
@@ -98,7 +100,8 @@ fn build_query(random: &Random, name: &str, kind: Rtype) -> Option<Message<Vec<u
     Some(message.into_message())
 }
 
-/// Has a server answer. Every question has a port of its own, which a forger would have to guess besides its number.
+/// Queries a server. Every query uses its own port, which a forger would have to guess in addition
+/// to the id.
 async fn query_server(server: SocketAddr, question: &Message<Vec<u8>>, tcp: bool) -> io::Result<Message<Vec<u8>>> {
     if !tcp {
         let any: SocketAddr = if server.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
@@ -109,7 +112,7 @@ async fn query_server(server: SocketAddr, question: &Message<Vec<u8>>, tcp: bool
         loop {
             let length = socket.recv(&mut buffer).await?;
             let received = buffer.get(..length).unwrap_or_default().to_vec();
-            // Whatever answers another question was sent by somebody else.
+            // An answer to another query may be forged, and is ignored.
             match Message::from_octets(received) {
                 Ok(answer) if answer.is_answer(question) && !answer.header().tc() => return Ok(answer),
                 Ok(answer) if answer.is_answer(question) => break,
@@ -136,7 +139,7 @@ fn read_answer(answer: &Message<Vec<u8>>, kind: Rtype) -> DnsAnswer {
     }
 }
 
-/// The addresses of the name that was asked for, or of the one that it stands for.
+/// Addresses of the queried name, or of its canonical name.
 fn address_records(answer: &Message<Vec<u8>>, kind: Rtype) -> Option<DnsAnswer> {
     let name = answer.canonical_name()?;
     let section = answer.answer().ok()?;

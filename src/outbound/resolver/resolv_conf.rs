@@ -1,32 +1,32 @@
-//! The part of `resolv.conf` that counts here. What is not understood is passed over, as the C library does.
+//! Parser for the supported part of `resolv.conf`. The rest is ignored, as the C library does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
-/// Name servers that are asked. The C library asks no more either.
+/// Maximum number of name servers. The C library has the same limit.
 const MAX_SERVERS: usize = 3;
-/// Domains that are tried behind a name.
+/// Maximum number of search domains.
 const MAX_SEARCH_DOMAINS: usize = 6;
 
-/// Whom to ask for names, and how.
+/// Name servers and options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ResolvConf {
     /// At least one.
     pub(super) servers: Vec<SocketAddr>,
-    /// Domains to try behind a name.
+    /// Domains to append to a name.
     pub(super) search: Vec<String>,
-    /// A name with so many dots is first tried as it is.
+    /// A name with at least this number of dots is first tried unchanged.
     pub(super) ndots: usize,
-    /// How long a server may take for an answer.
+    /// Time to wait for the answer of a server.
     pub(super) timeout: Duration,
-    /// How often each server is asked.
+    /// Number of queries to each server.
     pub(super) attempts: usize,
-    /// TCP alone.
+    /// Use TCP only.
     pub(super) use_vc: bool,
 }
 
 impl ResolvConf {
-    /// Reads the text of the file. An empty one stands for a server on this machine.
+    /// Parses the text of the file. If it names no server, the server on this machine is used.
     pub(super) fn parse(text: &str) -> Self {
         let mut conf =
             Self { servers: Vec::new(), search: Vec::new(), ndots: 1, timeout: Duration::from_secs(2), attempts: 2, use_vc: false };
@@ -34,7 +34,7 @@ impl ResolvConf {
             let mut words = line.split_whitespace();
             match words.next() {
                 Some("nameserver") => conf.servers.extend(words.next().and_then(parse_server)),
-                // The last of these counts.
+                // The last of these lines wins.
                 Some("search" | "domain") => {
                     conf.search = words.map(|word| word.trim_matches('.').to_ascii_lowercase()).filter(|word| !word.is_empty()).collect();
                 }
@@ -54,7 +54,7 @@ impl ResolvConf {
         let (name, value) = word.split_once(':').unwrap_or((word, ""));
         match (name, value.parse::<u8>()) {
             ("ndots", Ok(value)) => self.ndots = usize::from(value.min(15)),
-            // No more than the default: all servers share five seconds.
+            // At most the default: all servers share five seconds.
             ("timeout", Ok(value)) => self.timeout = Duration::from_secs(u64::from(value.clamp(1, 2))),
             ("attempts", Ok(value)) => self.attempts = usize::from(value.clamp(1, 5)),
             ("use-vc", _) => self.use_vc = true,
@@ -62,7 +62,7 @@ impl ResolvConf {
         }
     }
 
-    /// The names to ask for in turn, none with a dot at its end.
+    /// Names to look up in turn, none with a trailing dot.
     pub(super) fn candidates(&self, name: &str) -> Vec<String> {
         if let Some(whole) = name.strip_suffix('.') {
             return vec![whole.to_owned()];
@@ -74,7 +74,8 @@ impl ResolvConf {
     }
 }
 
-/// The address of a server. A port may follow as `[ADDRESS]:PORT`; a link-local address names its interface behind a `%`.
+/// Parses the address of a server. A port is written as `[ADDRESS]:PORT`; a link-local address
+/// names its interface after a `%`.
 fn parse_server(word: &str) -> Option<SocketAddr> {
     if let Ok(with_port) = word.parse() {
         return Some(with_port);
@@ -86,7 +87,7 @@ fn parse_server(word: &str) -> Option<SocketAddr> {
     Some(SocketAddrV6::new(address.parse::<Ipv6Addr>().ok()?, 53, 0, index).into())
 }
 
-/// The number of an interface, where the system shows it in a file.
+/// Index of an interface, from the file in which the system shows it.
 fn interface_index(interface: &str) -> Option<u32> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     let path = format!("/sys/class/net/{interface}/ifindex");

@@ -9,7 +9,7 @@ fn domain() -> MailDomain {
     MailDomain::parse("d").unwrap()
 }
 
-/// What a session comes to: all replies in their order, the messages, and whether it was ended.
+/// Transcript of a session: all replies in their order, the messages, and whether it was ended.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct DialogueTester {
     replies: String,
@@ -45,7 +45,7 @@ fn talk(tls: TlsState, pieces: &[&[u8]]) -> DialogueTester {
     session
 }
 
-/// The codes of the replies, of a reply of several lines only that of the last.
+/// Returns the codes of the replies; of a reply of several lines only that of the last.
 fn codes(session: &DialogueTester) -> String {
     let last = session.replies.lines().filter(|line| line.as_bytes()[3] == b' ');
     last.map(|line| &line[..3]).collect::<Vec<_>>().join(" ")
@@ -55,14 +55,14 @@ fn codes(session: &DialogueTester) -> String {
 fn commands_are_answered_in_order() {
     let key = "aZ09-_aZ09-_aZ09-_aZ09";
     for (sent, answered) in [
-        // The usual, and in any case, with blanks and with bare LF.
+        // The usual commands, in any case, with blanks and with bare LF.
         (format!("EHLO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nhi\r\n.\r\nQUIT\r\n"), "250 250 250 354 250 221"),
         (format!("helo x\nmail from: <>\nrcpt to: <{UUID}@d>\ndata\nhi\r\n.\r\nquit\n"), "250 250 250 354 250 221"),
         (
             format!("HELO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<{key}+s@d>\r\nRCPT TO:<{UUID}@d> \r\nDATA\r\n.\r\nNOOP\r\n"),
             "250 250 250 250 354 250 250",
         ),
-        // A session goes on after a message, and after RSET.
+        // A session continues after a message, and after RSET.
         (
             format!("EHLO x\r\nMAIL FROM:<>\r\nRSET\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nRSET\r\nDATA\r\n"),
             "250 250 250 250 250 250 503",
@@ -79,7 +79,7 @@ fn commands_are_answered_in_order() {
             format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d@e>\r\nRCPT TO:<>\r\nRCPT TO:<{UUID}>\r\nDATA\r\n"),
             "250 250 550 550 550 503",
         ),
-        // Old devices leave the brackets out.
+        // Old devices omit the brackets.
         (
             format!("HELO x\r\nMAIL FROM:ups@example.org\r\nRCPT TO:{UUID}@D\r\nrcpt  to : {UUID}@d \r\nDATA\r\n.\r\n"),
             "250 250 250 250 354 250",
@@ -87,21 +87,21 @@ fn commands_are_answered_in_order() {
         (format!("HELO x\r\nMAIL FROM: root SIZE=10\r\nRCPT TO:{UUID}@e\r\nRCPT TO:x\r\nRCPT TO: \r\n"), "250 250 550 550 501"),
         ("EHLO x\r\nMAIL FROM:a@b SIZE=33554433\r\nMAIL FROM:a@b>\r\nMAIL FROM:<a@b\r\nMAIL TO:a@b\r\n".to_owned(), "250 552 501 501 501"),
         ("EHLO x\r\nNOOP MAIL FROM:a@b\r\nMAIL FROM:a@b c@d\r\n".to_owned(), "250 250 555"),
-        // Out of order.
+        // Commands out of order.
         ("MAIL FROM:<>\r\nRCPT TO:<x@d>\r\nDATA\r\nNOOP\r\nQUIT\r\n".to_owned(), "503 503 503 250 221"),
         ("EHLO x\r\nRCPT TO:<x>\r\nDATA\r\nMAIL FROM:<>\r\nMAIL FROM:<>\r\nDATA\r\n".to_owned(), "250 503 503 250 503 503"),
-        // What there is not.
+        // Unsupported commands.
         (
             "EHLO x\r\nVRFY root\r\nEXPN all\r\nHELP\r\nAUTH PLAIN AGEAYg==\r\nBDAT 3 LAST\r\nSTARTTLS\r\nETRN x\r\n".to_owned(),
             "250 252 502 214 502 502 502 502",
         ),
         ("GET / HTTP/1.1\r\n\r\nfoo\r\nEHLO\r\nHELO \r\nMAIL\r\nMAIL FROM:\r\nRCPT TO\r\n".to_owned(), "500 500 500 501 501 501 501 501"),
-        // Parameters.
+        // Parameters of MAIL.
         ("EHLO x\r\nMAIL FROM:<a@b> SIZE=33554432 BODY=8BITMIME SMTPUTF8\r\n".to_owned(), "250 250"),
         ("EHLO x\r\nMAIL FROM:<a@b> SIZE=33554433\r\nMAIL FROM:<a@b> SIZE=0\r\n".to_owned(), "250 552 250"),
         ("EHLO x\r\nMAIL FROM:<a@b> SIZE=18446744073709551614\r\n".to_owned(), "250 552"),
         ("EHLO x\r\nMAIL FROM:<a@b> SIZE=x\r\nMAIL FROM:<a@b> FOO=1\r\nMAIL FROM:<a@b> BODY=8\r\n".to_owned(), "250 501 555 501"),
-        // Senders need no domain; what is no sender is refused.
+        // Senders need no domain; an invalid sender is refused.
         ("EHLO x\r\nMAIL FROM:<root> SIZE=10\r\n".to_owned(), "250 250"),
         ("EHLO x\r\nMAIL FROM:<root> SIZE=33554433\r\n".to_owned(), "250 552"),
         ("EHLO x\r\nMAIL FROM:<a\0b@c>\r\nMAIL FROM:<a\r\nMAIL FROM:<<a>\r\n".to_owned(), "250 553 553 553"),
@@ -197,7 +197,7 @@ fn a_message_without_room_is_cut() {
     session.push(&mut dialogue, format!(".\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nwhole\r\n.\r\n").as_bytes());
     assert_eq!(codes(&session), "250 250 250 354 250 250 250 354 250");
     assert_eq!(session.envelopes.iter().map(|envelope| envelope.message.as_slice()).collect::<Vec<_>>(), [&b"lon"[..], b"whole\r\n"]);
-    // It may not be longer for that.
+    // The limit of its length stays.
     session.push(&mut dialogue, format!("MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes());
     dialogue.truncate_message(3);
     session.push(&mut dialogue, &vec![b'x'; MAX_MESSAGE_BYTES + 1]);
@@ -228,7 +228,7 @@ fn sessions_are_bounded() {
     let session = talk(TlsState::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", recipients.as_bytes(), b"DATA\r\n.\r\n"]);
     assert!(codes(&session).ends_with("250 452 452 354 250"));
     assert_eq!(session.envelopes[0].targets.len(), MAX_RECIPIENTS);
-    // One that is named again takes no place.
+    // A repeated recipient does not count twice.
     let session =
         talk(TlsState::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", recipient(1).repeat(MAX_RECIPIENTS + 2).as_bytes(), b"DATA\r\n.\r\n"]);
     assert!(codes(&session).ends_with("250 250 250 354 250"));
@@ -241,7 +241,7 @@ fn sessions_are_bounded() {
     let session = talk(TlsState::None, &[b"X: y\r\n".repeat(MAX_MISTAKES as usize + 5).as_slice()]);
     assert!(session.closed && codes(&session).ends_with("500 421"), "{}", session.replies);
 
-    // Refused recipients are no mistakes: a mailer may hold a long list of old addresses.
+    // Refused recipients are not mistakes: a mailer may have a long list of old addresses.
     let session = talk(TlsState::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", b"RCPT TO:<x@d>\r\n".repeat(100).as_slice()]);
     assert!(!session.closed);
 }
@@ -319,7 +319,7 @@ proptest! {
 
     #[test]
     fn a_message_never_speaks_for_its_sender(message in prop::collection::vec(line(), 0..20)) {
-        // Whatever stands in a message: stuffed and ended as it should be, it is one message.
+        // Any content, if it is stuffed and ended correctly, is one message.
         let mut content = Vec::new();
         for line in message.concat().split_inclusive(|byte| *byte == b'\n') {
             let at_start = content.is_empty() || content.ends_with(b"\r\n");

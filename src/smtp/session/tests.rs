@@ -17,10 +17,10 @@ use crate::smtp::message_budget::{MESSAGE_BUDGET_BYTES, MessageBudget};
 use crate::store::Medium;
 
 const TO_DATA: &str = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>\r\nDATA\r\n";
-/// The check that it is for.
+/// UUID of the check that the mail is for.
 const UUID: Uuid = Uuid::from_u128(0x6f3a_0f6e_0c9b_4f0e_9b1b_0a1b_2c3d_4e5f);
 
-/// A conversation over a pipe that holds `capacity` bytes, and what tells it to stop.
+/// A connection over a pipe that holds `capacity` bytes, with its stop signal.
 struct TestConnection {
     peer: DuplexStream,
     session: JoinHandle<io::Result<()>>,
@@ -71,7 +71,7 @@ impl TestConnection {
         self.peer.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// The next replies, up to one that begins with `code`.
+    /// Returns the next replies, up to one that begins with `code`.
     async fn hear(&mut self, code: &str) -> String {
         let mut heard = Vec::new();
         loop {
@@ -85,7 +85,7 @@ impl TestConnection {
         }
     }
 
-    /// What is said until the end.
+    /// Returns the replies until the end.
     async fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.peer.read_to_string(&mut rest).await.unwrap();
@@ -174,7 +174,7 @@ async fn stopping_ends_sessions_between_messages() {
     assert_eq!(busy.rest().await, "250 2.0.0 OK\r\n421 4.3.2 The service is stopping\r\n");
 }
 
-/// So many bytes of a message, in lines.
+/// Returns message content of this number of bytes, in lines.
 fn content(bytes: usize) -> String {
     ("x".repeat(1022) + "\r\n").repeat(bytes / 1024)
 }
@@ -187,7 +187,8 @@ impl TestConnection {
         self.hear("354").await;
     }
 
-    /// Ends the message, which is taken, and says how much of the first check's ping was stored.
+    /// Ends the message, which is accepted, and returns the bytes of the first check's ping that
+    /// were stored.
     async fn end(&mut self) -> usize {
         self.send(".\r\n").await;
         self.hear("250").await;
@@ -201,7 +202,7 @@ async fn large_messages_take_budget_as_they_come_and_give_it_back() {
     let mut talk = talk(1024, MESSAGE_BUDGET_BYTES);
     for (declared, pieces) in [
         ("", [(UNBUDGETED_BYTES, 0), (UNBUDGETED_BYTES, MEGABYTE), (MEGABYTE, 2 * MEGABYTE)]),
-        // What is declared takes nothing.
+        // A declared size takes nothing of the budget.
         (" SIZE=33554432", [(UNBUDGETED_BYTES, 0), (4096, MEGABYTE), (2 * MEGABYTE, 3 * MEGABYTE)]),
     ] {
         talk.send(&TO_DATA.replace(":<>", &format!(":<>{declared}"))).await;

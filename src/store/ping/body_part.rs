@@ -1,16 +1,16 @@
-//! Parts of bodies, for those who need no more of a long one.
+//! Reads parts of bodies, so that a long body need not be read whole.
 
 use super::row::PingRecord;
 use super::{BODIES, KEPT_BODIES, lock_if_large};
 use crate::domain::ids::{Arrival, CheckId};
 use crate::store::{Snapshot, StoreError, chunks, record};
 
-/// The part of a body that is read.
+/// Part of a body to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyPart {
-    /// So many bytes at its beginning.
+    /// First bytes of the body, at most this many.
     First(usize),
-    /// So many bytes at its end.
+    /// Last bytes of the body, at most this many.
     Last(usize),
 }
 
@@ -25,8 +25,9 @@ impl BodyPart {
 }
 
 impl Snapshot {
-    /// A part of the body of ping `wanted`, of which the newest has number `n` and lies at `arrival`; `None`: it is there no more, or had
-    /// none. Of a body in pieces no more are read. Whether it has been altered is not looked at.
+    /// Returns a part of the body of ping `wanted` of a check whose newest ping is number `n` at
+    /// `arrival`. `None` if the ping is gone or its body is empty. Of a body in chunks, only the
+    /// chunks that contain the part are read. The checksum is not verified.
     pub fn part_of_body(
         &self,
         check: CheckId,

@@ -1,29 +1,30 @@
-//! Pings of checks that are being imported: they never arrived here, and lie among the kept from the beginning.
+//! Pings of checks that are being imported. They never arrived at this server and are stored as
+//! kept pings from the beginning.
 
 use super::row::PingRecord;
 use super::{KEPT_BODIES, KEPT_PINGS};
 use crate::domain::ping::Ping;
 use crate::store::{Batch, StoreError, record};
 
-/// What was put among the kept.
+/// Result of adding kept pings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeptPutResult {
-    /// Pings that were not there before.
+    /// Number of pings that did not exist before.
     pub pings: u64,
     /// Bytes of their bodies that count as long.
     pub bytes: u64,
-    /// Uploads are unreferred now that were not.
+    /// True if an upload became unreferenced.
     pub has_new_unreferenced: bool,
 }
 
 impl Batch {
-    /// Puts pings with their bodies among the kept. One that is there already is written anew. Those with sharers have the `upload` as their
-    /// body.
+    /// Adds kept pings with their bodies. An existing ping is overwritten. Pings with sharers have
+    /// the `upload` as their body.
     pub fn put_kept_pings<B: AsRef<[u8]>>(&self, pings: &[(Ping, B)], upload: Option<u64>) -> Result<KeptPutResult, StoreError> {
         let (mut kept_pings, mut kept_bodies) = (self.transaction.open_table(KEPT_PINGS)?, self.transaction.open_table(KEPT_BODIES)?);
         let (mut kept, mut row, mut checksum, mut gone) = (KeptPutResult::default(), Vec::new(), None, Vec::new());
         let mut places: Vec<_> = pings.iter().map(|(ping, body)| ((ping.check.0, ping.n), ping, body.as_ref())).collect();
-        // In the order of their places they touch the fewest pages.
+        // Sorted by key, the writes touch the fewest pages.
         places.sort_by_key(|(place, ..)| *place);
         for (place, ping, body) in places {
             record::encode(&PingRecord::new(ping, body, upload, &mut checksum), &mut row)?;

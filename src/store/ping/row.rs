@@ -1,4 +1,4 @@
-//! The row of a ping, and the numbers that stand in it for kinds, schemes and methods.
+//! Row of a ping, and the stored numbers of kinds, schemes and methods.
 
 use std::net::IpAddr;
 
@@ -28,13 +28,14 @@ pub(super) struct PingRecord<'a> {
     pub(super) ua: &'a str,
     pub(super) rid: Option<Uuid>,
     pub(super) body_len: u32,
-    /// Version 2 from here on.
+    /// Since version 2.
     #[serde(default)]
     pub(super) exit: Option<u8>,
-    /// The CRC-32 of the body; `None`: there is no body, or the row has version 1.
+    /// CRC-32 of the body; `None` if there is no body or the row has version 1.
     #[serde(default)]
     pub(super) checksum: Option<u32>,
-    /// Version 3 from here on. The upload that is its body, and how many pings share it; `None`: the body lies in a row of its own.
+    /// Since version 3. Upload that is the body, and the number of pings that share it; `None` if
+    /// the body has a row of its own.
     #[serde(default)]
     pub(super) upload: Option<(u64, u32)>,
 }
@@ -44,7 +45,7 @@ impl<'a> Record<'a> for PingRecord<'a> {
     const VERSION: u8 = 3;
 }
 
-/// The number that stands for a kind.
+/// Returns the stored number of a kind.
 fn kind_number(kind: PingKind) -> u8 {
     match kind {
         PingKind::Success => 0,
@@ -55,7 +56,7 @@ fn kind_number(kind: PingKind) -> u8 {
     }
 }
 
-/// The kind that a number stands for.
+/// Returns the kind of a stored number.
 fn kind_of(number: u8) -> Option<PingKind> {
     Some(match number {
         0 => PingKind::Success,
@@ -67,7 +68,7 @@ fn kind_of(number: u8) -> Option<PingKind> {
     })
 }
 
-/// The number that stands for a scheme.
+/// Returns the stored number of a scheme.
 fn scheme_number(scheme: PingScheme) -> u8 {
     match scheme {
         PingScheme::Http => 0,
@@ -76,7 +77,7 @@ fn scheme_number(scheme: PingScheme) -> u8 {
     }
 }
 
-/// The scheme that a number stands for.
+/// Returns the scheme of a stored number.
 fn scheme_of(number: u8) -> Option<PingScheme> {
     Some(match number {
         0 => PingScheme::Http,
@@ -86,7 +87,7 @@ fn scheme_of(number: u8) -> Option<PingScheme> {
     })
 }
 
-/// The number that stands for a method.
+/// Returns the stored number of a method.
 fn method_number(method: PingMethod) -> u8 {
     match method {
         PingMethod::None => 0,
@@ -100,7 +101,7 @@ fn method_number(method: PingMethod) -> u8 {
     }
 }
 
-/// The method that a number stands for.
+/// Returns the method of a stored number.
 fn method_of(number: u8) -> Option<PingMethod> {
     Some(match number {
         0 => PingMethod::None,
@@ -116,7 +117,8 @@ fn method_of(number: u8) -> Option<PingMethod> {
 }
 
 impl<'a> PingRecord<'a> {
-    /// `upload`: what was written ahead. It is the body of every ping that has sharers; its checksum is made once.
+    /// Returns the row of a ping. `upload` is the body of every ping that has sharers. Its checksum
+    /// is computed once and cached in `of_upload`.
     pub(super) fn new(ping: &'a Ping, body: &[u8], upload: Option<u64>, of_upload: &mut Option<u32>) -> Self {
         let upload = upload.filter(|_| ping.body_sharers > 0);
         let checksum = || if upload.is_some() { *of_upload.get_or_insert_with(|| crc32fast::hash(body)) } else { crc32fast::hash(body) };
@@ -162,22 +164,23 @@ impl PingRecord<'_> {
         })
     }
 
-    /// How many pings share an upload as their body; 0: it lies in a row of its own.
+    /// Number of pings that share an upload as their body; 0 if the body has a row of its own.
     pub(super) fn sharers(&self) -> u32 {
         self.upload.map_or(0, |(_, sharers)| sharers)
     }
 
-    /// Bytes of its body, or of its part of one that it shares, that count as long.
+    /// Bytes of the body, or of this ping's share of an upload, that count as long.
     pub(super) fn long_bytes(&self) -> u64 {
         long_body_bytes_of(self.body_len.into(), self.sharers())
     }
 
-    /// Whether its body lies in a row of its own.
+    /// True if the body has a row of its own.
     pub(super) fn has_own_body(&self) -> bool {
         self.body_len > 0 && self.upload.is_none()
     }
 
-    /// The body as it was logged: its pieces put together by `pieces`, or a copy of its `own` row. `None`: it was empty.
+    /// Returns the body as it was logged: assembled from chunks by `pieces`, or copied from its
+    /// `own` row. `None` if it is empty.
     pub(super) fn body<'b>(
         &self,
         pieces: impl FnOnce(u64, usize, &mut Vec<u8>) -> Result<(), StoreError>,
@@ -199,11 +202,13 @@ impl PingRecord<'_> {
     }
 }
 
-/// Bytes of a place that every allocator gives back to the system at once. glibc's keeps places of up to 32 MiB for later once it has
-/// seen one go. The system gives memory for as much of a place as is written.
+/// Size in bytes of an allocation that every allocator returns to the system at once. glibc caches
+/// allocations of up to 32 MiB after it has freed one. The system provides memory only for the part
+/// that is written.
 const RELEASED_ALLOCATION_BYTES: usize = 33 << 20;
 
-/// A place for a body of so many bytes. A damaged row may say any number: without the room, it grows with what there is.
+/// Returns a buffer for a body of this length. A damaged row may claim any length: the buffer is
+/// then smaller and grows with the data that exists.
 fn allocate_body(len: usize) -> Vec<u8> {
     let mut body = Vec::new();
     if len > LARGE_BODY {
@@ -212,24 +217,24 @@ fn allocate_body(len: usize) -> Vec<u8> {
     body
 }
 
-/// The ping in a row.
+/// Reads the ping in a row.
 pub(in crate::store) fn read_ping(bytes: &[u8]) -> Result<Ping, StoreError> {
     PingRecord::read(bytes)
 }
 
-/// What the row of a ping says of its body.
+/// Properties of a body according to the row of its ping.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct LoggedBody {
     check: CheckId,
     n: u64,
     len: u32,
     checksum: Option<u32>,
-    /// `None`: it lies in a row of its own.
+    /// `None` if the body has a row of its own.
     pub(in crate::store) upload: Option<u64>,
 }
 
 impl LoggedBody {
-    /// The ping in a row, and its body if it has one.
+    /// Reads the ping in a row, and its body properties if it has a body.
     pub(in crate::store) fn from_row(bytes: &[u8]) -> Result<(Ping, Option<Self>), StoreError> {
         let ping = PingRecord::read(bytes)?;
         let row: PingRecord<'_> = record::decode(bytes)?;
@@ -238,7 +243,7 @@ impl LoggedBody {
         Ok((ping, (row.body_len > 0).then_some(body)))
     }
 
-    /// Checks that it is the one with this length and this CRC-32.
+    /// Verifies the length and the CRC-32 of the body.
     pub(in crate::store) fn verify(&self, len: usize, found: u32) -> Result<(), StoreError> {
         if len == self.len as usize && self.checksum.is_none_or(|checksum| checksum == found) {
             return Ok(());
@@ -246,7 +251,7 @@ impl LoggedBody {
         Err(record::corrupt::<PingRecord<'_>>(&format_args!("the body of ping {} of check {} has been altered", self.n, self.check.0)))
     }
 
-    /// That it is not there, in words.
+    /// Message that the body is missing.
     pub(in crate::store) fn missing_message(&self) -> String {
         format!("the body of ping {} of check {} is missing", self.n, self.check.0)
     }

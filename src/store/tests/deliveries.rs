@@ -1,10 +1,10 @@
-//! The log of deliveries: which of them go when there are too many.
+//! Tests of the delivery log: which deliveries are pruned.
 
 use super::*;
 use crate::domain::alert::{AlertEvent, BatchPart, DeletedCheck, DeliveryRecord, DeliveryResult, OutboxRow, Recipient, RecipientResult};
 use crate::domain::ids::{DeliveryNumber, UniqueKey};
 
-/// A delivery about a check of the project of the same number.
+/// Returns a delivery about a check; the project has the same number.
 pub(super) fn delivery(number: u64, project: u64) -> DeliveryRecord {
     DeliveryRecord {
         number: DeliveryNumber(number),

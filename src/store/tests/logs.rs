@@ -1,4 +1,5 @@
-//! The logs of pings and flips against models: however they are swept and pruned, what is within the limits is read back.
+//! Tests of the logs of pings and flips against models: after any sweeps and pruning, all rows
+//! within the limits can be read.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +7,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens to a log.
+/// Operation on a log.
 #[derive(Clone, Debug)]
 enum LogOperation {
-    /// A ping of a check, with so many bytes of body.
+    /// A ping of a check, with the length of its body in bytes.
     Append(u64, u8),
-    /// A sweep of so many entries and bytes, up to a share of all that ever arrived.
+    /// A sweep of at most this many entries and bytes, up to a share of all arrivals in percent.
     Sweep(usize, u64, u8),
-    /// A look at so many kept entries.
+    /// A scan of this many kept entries.
     Prune(usize),
 }
 
@@ -25,7 +26,7 @@ fn step() -> impl Strategy<Value = LogOperation> {
     ]
 }
 
-/// Pings within the limit of each check.
+/// Ping limit of each check.
 const LIMITS: [u64; 3] = [1, 3, 10];
 
 proptest! {
@@ -53,7 +54,7 @@ proptest! {
     #[test]
     fn a_log_gives_back_what_is_within_the_limits_however_it_is_swept(steps in prop::collection::vec(step(), 1..120)) {
         let store = store();
-        // Bodies of each check by n, and where its newest ping lies.
+        // Bodies of each check by n, and the arrival of its newest ping.
         let mut model: BTreeMap<u64, (Vec<Vec<u8>>, u64)> = BTreeMap::new();
         let mut arrivals = 0;
         let mut cursor = KeptPingCursor::default();
@@ -104,7 +105,7 @@ proptest! {
                 prop_assert_eq!(snapshot.ping_of(id, n, last, n + 1).unwrap(), None);
             }
         }
-        // Once everything is swept and looked at, nothing but what is within the limits is left.
+        // Once everything is swept and pruned, only pings within the limits remain.
         let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
         let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
         write(&store, |batch| batch.sweep_pings((Arrival(0), Arrival(arrivals)), (usize::MAX, u64::MAX), live).map(drop));
@@ -131,9 +132,11 @@ proptest! {
         write(&store, |batch| batch.append_flips(&log));
         for (before, most, up_to) in prunings {
             let (before, ahead) = (Timestamp::from_secs(before), Timestamp::from_secs(45));
-            // In pieces of `most`, up to where a replay needs what there is, however old it is.
+            // Prunes in steps of `most`, up to the flip from which a replay needs all flips,
+            // whatever their age.
             let mut next = Some(FlipNumber(0));
-            // One goes if it leads to none that stays, or to one that lies ahead.
+            // A flip is removed if its previous flip is not kept, or if that flip lies in the
+            // future.
             let mut left = Vec::<(FlipNumber, LoggedFlip)>::new();
             for (number, logged) in &log {
                 let held = left.iter().any(|(number, older)| *number == logged.previous && older.flip.at < ahead);
@@ -159,7 +162,7 @@ proptest! {
         prop_assert_eq!(snapshot.flips_after(FlipNumber(0)).unwrap().map(Result::unwrap).collect::<Vec<_>>(), &log[..]);
         for (check, last) in (0..).zip(last) {
             let found: Vec<_> = snapshot.flips_of(CheckId(check), FlipNumber(last)).unwrap().map(Result::unwrap).collect();
-            // A chain ends where a flip is gone.
+            // A chain ends where a flip is removed.
             let own: Vec<_> = log.iter().rev().filter(|(_, logged)| logged.check.0 == check).collect();
             let mut next = last;
             let unbroken = own.iter().take_while(|(number, logged)| number.0 == std::mem::replace(&mut next, logged.previous.0));
@@ -190,7 +193,7 @@ fn of_a_long_body_no_more_pieces_are_read_than_hold_the_part() {
         assert_eq!((part(1, BodyPart::First(most)), part(1, BodyPart::Last(most))), (first.to_owned(), last.to_owned()));
     }
     assert_eq!((part(2, BodyPart::First(2)), part(2, BodyPart::Last(99))), ("sh".to_owned(), "short".to_owned()));
-    // The rest is not even looked for.
+    // The other chunks are not even looked up.
     write(&store, |batch| {
         let mut pieces = batch.transaction.open_table(chunks::CHUNKS)?;
         pieces.remove((1, 0))?;

@@ -1,10 +1,10 @@
-//! Rows of older layouts, and of the outbox, as a restore brings them back.
+//! Tests of restoring rows of older layouts and rows of the outbox.
 
 use super::*;
 use crate::domain::alert::{AlertEvent, OutboxRow};
 use crate::domain::ids::DeliveryNumber;
 
-/// Every row of a store, as it is, becomes the database of a directory.
+/// Restores every row of a store as the database of a directory.
 fn restore(store: &Store, directory: &std::path::Path) -> Result<(), StoreError> {
     let mut restoration = DatabaseRestore::begin(directory, false)?;
     let mut added = Ok(());
@@ -34,7 +34,7 @@ fn a_backup_of_an_older_layout_goes_through_the_same_migrations() {
                 true
             };
             store.snapshot().unwrap().for_each_rows(collect).unwrap();
-            // The instance is another one.
+            // The instance ID differs.
             found.retain(|(table, _)| table != "meta");
             found
         };
@@ -92,7 +92,7 @@ fn an_inspection_finds_what_has_been_altered() {
         inspection.finish()
     };
     let found = inspect(&store);
-    // The checks of these pings are not there.
+    // The checks of these pings do not exist.
     assert_eq!((found.problem_count, found.intact_bodies, found.dead_pings, found.tables["bodies"].bytes), (0, 3, 3, 35));
     write(&store, |batch| {
         let mut bodies = batch.transaction.open_table(table("bodies"))?;
@@ -118,7 +118,7 @@ fn an_inspection_puts_pieces_together() {
         batch.put_chunk(upload, 0, b"one")?;
         batch.put_chunk(upload, 1, b"two")?;
         batch.append_pings(&[1, 2].map(|n| (Arrival(n), shared(n), b"onetwo")), Some(upload))?;
-        // One that is on its way in.
+        // An upload in progress.
         let next = batch.begin_upload()?;
         batch.put_chunk(next, 0, b"more")
     });

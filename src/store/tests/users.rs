@@ -1,4 +1,4 @@
-//! Rows of users, sessions and links.
+//! Tests of rows of users, sessions and links.
 
 use super::*;
 use crate::domain::ids::{LinkId, SessionId, UserId};
@@ -98,7 +98,8 @@ fn users_are_read_as_they_were_written_and_gone_when_removed() {
     assert_eq!(read(&store).unwrap(), (users()[1..].into(), Vec::new(), links()[1..].into()));
 }
 
-/// Files hold these bytes: whoever changes how a row is written gives it a new version, and goes on reading the old ones.
+/// Files contain these bytes. A change to the format of a row needs a new version, and the old
+/// versions must stay readable.
 #[test]
 fn rows_of_users_stay_readable() {
     let store = with_users();

@@ -1,30 +1,30 @@
-//! Rows of every version as they lie in files.
+//! Tests of rows of every version, as files contain them.
 
 use super::*;
 use crate::domain::alert::{DeliveryRecord, DeliveryResult};
 
-/// As much of it as rows of schema 14 hold.
+/// The part of `written` that rows of schema 14 hold.
 fn written_by_schema_14() -> Contents {
     let mut contents = written();
     contents.channel.health.refused = Vec::new();
     contents
 }
 
-/// As much of it as rows of schema 13 hold.
+/// The part of `written` that rows of schema 13 hold.
 fn written_by_schema_13() -> Contents {
     let mut contents = written_by_schema_14();
     (contents.check.alerted_names, contents.flip.flip.awaited_since) = (None, None);
     contents
 }
 
-/// As much of it as rows of schemas 11 and 12 hold.
+/// The part of `written` that rows of schemas 11 and 12 hold.
 fn written_by_schema_12() -> Contents {
     let mut contents = written_by_schema_13();
     (contents.channel.health.proof, contents.channel.health.unsubscribed) = (DeliveryProof::None, Vec::new());
     contents
 }
 
-/// As much of it as rows of schema 10 hold.
+/// The part of `written` that rows of schema 10 hold.
 fn written_by_schema_10() -> Contents {
     let mut contents = written_by_schema_12();
     contents.project.import = None;
@@ -32,7 +32,7 @@ fn written_by_schema_10() -> Contents {
     contents
 }
 
-/// As much of it as rows of schema 9 hold.
+/// The part of `written` that rows of schema 9 hold.
 fn written_by_schema_9() -> Contents {
     let mut contents = written_by_schema_10();
     contents.project.legacy_badge = None;
@@ -40,7 +40,7 @@ fn written_by_schema_9() -> Contents {
     contents
 }
 
-/// As much of it as rows of schema 3 hold.
+/// The part of `written` that rows of schema 3 hold.
 fn written_by_schema_3() -> Contents {
     let mut contents = written_by_schema_9();
     contents.check.state.notification = NotificationState::Notified;
@@ -48,7 +48,7 @@ fn written_by_schema_3() -> Contents {
     contents
 }
 
-/// As much of it as rows of schema 2 hold.
+/// The part of `written` that rows of schema 2 hold.
 fn written_by_schema_2() -> Contents {
     let mut contents = written_by_schema_3();
     contents.check.state.notification = NotificationState::NotNeeded;
@@ -56,7 +56,7 @@ fn written_by_schema_2() -> Contents {
     contents
 }
 
-/// As much of it as rows of schema 1 hold.
+/// The part of `written` that rows of schema 1 hold.
 fn written_by_schema_1() -> Contents {
     let mut contents = written_by_schema_2();
     for key in &mut contents.keys {
@@ -77,7 +77,8 @@ fn store_of(rows: &[&str]) -> Store {
     store
 }
 
-/// Files hold these bytes: whoever changes how a row is written gives it a new version, and goes on reading the old ones.
+/// Files contain these bytes. A change to the format of a row needs a new version, and the old
+/// versions must stay readable.
 #[test]
 fn rows_of_every_version_are_read() {
     assert_eq!(contents(&store_of(&SCHEMA_1)), written_by_schema_1());
@@ -223,7 +224,8 @@ const NEWEST: [&str; 9] = [
     "03960181a648617368656493c302dc00200909090909090909090909090909090909090909090909090909090909090909ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
 ];
 
-/// A file of layout 12: a group lists its members by name, which two channels have, and one of them has delivered.
+/// A file of layout 12: a group lists its members by name. Two channels have that name, and one of
+/// them has delivered.
 #[test]
 fn groups_of_layout_12_get_the_uuids_of_their_members() {
     let store = store();

@@ -1,4 +1,4 @@
-//! What the buttons of an integration do.
+//! Actions of the buttons of a channel.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::web::page_request::PageRequest;
 use crate::web::page_routes::Page;
 use crate::wire::reply::HttpError;
 
-/// Checks that are assigned in one command: pings go in between.
+/// Number of checks assigned by one command. Pings are processed between commands.
 const CHECKS_PER_COMMAND: usize = 256;
 
 #[derive(Template)]
@@ -30,11 +30,11 @@ struct DeleteChannelPage {
     kind: &'static str,
     path: String,
     list: String,
-    /// What it changes for groups.
+    /// Effects on groups that contain the channel.
     warnings: Vec<String>,
 }
 
-/// Sends a test and says what has come of it.
+/// Sends a test message and shows the result.
 pub(crate) async fn send_test(visit: PageRequest) -> Result<PageResponse, PageError> {
     let channel = Arc::clone(visit.channel()?);
     test_channel(visit, &channel).await
@@ -47,19 +47,19 @@ pub(super) async fn test_channel(visit: PageRequest, channel: &Channel) -> Resul
     Ok(site.outgoing.run_blocking(move || render_page(&visit, notes_of(&tested))).await??.into())
 }
 
-/// Lets a channel be told again.
+/// Enables a disabled channel again.
 pub(crate) async fn enable_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
     visit.handle().call(Command::EnableChannel(visit.channel()?.id)).await??;
     Ok(PageResponse::Redirect(Page::Integrations(visit.project()?.uuid), FlashMessage::from_code("integration-enabled")))
 }
 
-/// Assigns checks to a channel, in place of those that it has.
+/// Assigns checks to a channel, in place of its current checks.
 pub(crate) async fn set_checks(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
     assign_checks(visit, visit.channel()?.id, form).await?;
     Ok(PageResponse::Redirect(Page::Integrations(visit.project()?.uuid), FlashMessage::from_code("saved")))
 }
 
-/// Assigns the checks that a form chooses, and no others.
+/// Assigns exactly the checks that a form selects.
 pub(super) async fn assign_checks(visit: &PageRequest, channel: ChannelId, form: &FormData) -> Result<(), PageError> {
     let (choice, tag) = (form.get("checks"), form.get("tag"));
     if !matches!(choice, "all" | "none" | "tag") {
@@ -84,7 +84,7 @@ pub(super) async fn assign_checks(visit: &PageRequest, channel: ChannelId, form:
     Ok(())
 }
 
-/// The page that asks.
+/// Renders the confirmation page.
 pub(crate) fn show_delete(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let channel = visit.channel()?;
     let page = DeleteChannelPage {
@@ -98,7 +98,6 @@ pub(crate) fn show_delete(visit: &PageRequest) -> Result<PageResponse, PageError
     Ok(HtmlPage::from_template(&page).into())
 }
 
-/// Removes a channel.
 pub(crate) async fn delete_channel(visit: &PageRequest) -> Result<PageResponse, PageError> {
     visit.handle().call(Command::DeleteChannel(visit.channel()?.id)).await??;
     Ok(PageResponse::Redirect(Page::Integrations(visit.project()?.uuid), FlashMessage::from_code("integration-deleted")))

@@ -1,4 +1,4 @@
-//! The form of an integration: a new one of some kind, and one that is there.
+//! Form of a channel: for a new one of some kind, and for an existing one.
 
 use std::sync::Arc;
 
@@ -28,48 +28,49 @@ struct ChannelFormPage {
     name: String,
     own: Vec<ChannelFormField>,
     common: Vec<ChannelFormField>,
-    /// The reason why this server delivers nothing by this kind, and what of the stored settings is probably not what was meant.
+    /// The reason if this server cannot deliver through this kind, and probable mistakes in the
+    /// stored settings.
     warnings: Vec<String>,
-    /// What is wrong with what was sent.
+    /// Error in the submitted form.
     wrong: Option<ChannelFormError>,
-    /// The source of files that owns it.
+    /// Configuration source that owns the channel.
     declared_in: Option<String>,
-    /// Only the operator changes its settings.
+    /// True if only the operator may change its settings.
     is_locked: bool,
-    /// What assigns checks to it; `None`: it is made first.
+    /// Target of the form that assigns checks. `None` for a new channel.
     assign: Option<String>,
     tags: Vec<String>,
-    /// Which checks were chosen for a new one, and the tag.
+    /// Checks selected for a new channel: `all`, `none` or `tag`.
     chosen: String,
     tag: String,
 }
 
 impl ChannelFormPage {
-    /// What is wrong with the name.
+    /// Error in the name.
     fn wrong_name(&self) -> Option<&str> {
         self.wrong.as_ref().filter(|wrong| wrong.key == Some("name")).map(|wrong| wrong.text.as_str())
     }
 
-    /// Whether something is wrong among the fields that all kinds have.
+    /// True if there is an error in a field that all kinds have.
     fn is_wrong_below(&self) -> bool {
         self.common.iter().any(|entry| entry.wrong.is_some())
     }
 }
 
-/// Tags that the form offers.
+/// Maximum number of tags that the form offers.
 const MAX_TAGS: usize = 200;
 
-/// The form for a new channel.
+/// Renders the form for a new channel.
 pub(crate) fn show_add(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_form(visit, None, None)?.into())
 }
 
-/// The form of a channel.
+/// Renders the form of an existing channel.
 pub(crate) fn show_edit(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(render_form(visit, None, None)?.into())
 }
 
-/// The form, as it is or as it was filled in.
+/// Renders the form, with the stored or the submitted values.
 fn render_form(visit: &PageRequest, typed: Option<&Query>, wrong: Option<ChannelFormError>) -> Result<HtmlPage, PageError> {
     let channel = visit.channel().ok();
     let kind = channel_kind(visit)?;
@@ -112,7 +113,7 @@ fn render_form(visit: &PageRequest, typed: Option<&Query>, wrong: Option<Channel
         chosen: Some(choice("checks")).filter(|chosen| !chosen.is_empty()).unwrap_or_else(|| "all".into()),
         tag: choice("tag"),
     });
-    // The URLs of a channel may be all that it takes to send.
+    // The URLs of a channel may be all that a sender needs.
     Ok(if channel.is_some() { html.without_caching() } else { html })
 }
 
@@ -124,19 +125,19 @@ fn channel_kind(visit: &PageRequest) -> Result<&'static ChannelKind, PageError> 
     }
 }
 
-/// The name that was typed.
+/// Parses the submitted name.
 fn parse_name(fields: &Query) -> Result<ChannelName, ChannelFormError> {
     ChannelName::parse(fields.get("name").trim()).map_err(|text| ChannelFormError { key: Some("name"), text: text.to_string() })
 }
 
-/// The form once more, with what is wrong.
+/// Renders the submitted form again, with the error.
 async fn redisplay_form(visit: PageRequest, form: FormData, wrong: ChannelFormError) -> Result<PageResponse, PageError> {
     let site = Arc::clone(&visit.dashboard);
     let html = site.outgoing.run_blocking(move || render_form(&visit, Some(form.fields()), Some(wrong))).await??;
     Ok(html.with_invalid_form().into())
 }
 
-/// Makes a channel, and assigns the checks that were chosen.
+/// Creates a channel and assigns the selected checks.
 pub(crate) async fn create_channel(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
     let (kind, fields) = (channel_kind(&visit)?, form.fields());
     let read = || {
@@ -153,7 +154,7 @@ pub(crate) async fn create_channel(visit: PageRequest, form: FormData) -> Result
     let new = NewChannel { uuid, project, name, settings, is_by_operator: false };
     let channel = match visit.handle().call(Command::CreateChannel(Box::new(new))).await? {
         Ok(CommandOutcome::Channel(channel)) => channel,
-        // That command comes to nothing else.
+        // This command has no other result.
         Ok(_) => return Err(PageError::not_found()),
         Err(CommandError::InvalidSettings(error)) => return redisplay_form(visit, form, error.into()).await,
         Err(refusal) => return Err(refusal.into()),
@@ -162,7 +163,7 @@ pub(crate) async fn create_channel(visit: PageRequest, form: FormData) -> Result
     respond_or_test(visit, Arc::from(channel), &form, "integration-made").await
 }
 
-/// Changes a channel. What is as it was is not given anew, so that it stays the operator's.
+/// Updates a channel. Unchanged settings are not submitted, so settings of the operator remain.
 pub(crate) async fn update_channel(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
     let channel = Arc::clone(visit.channel()?);
     let (stored, fields) = (&channel.settings, form.fields());
@@ -188,7 +189,7 @@ pub(crate) async fn update_channel(visit: PageRequest, form: FormData) -> Result
     }
 }
 
-/// Back to the list, after a test if that was asked for.
+/// Redirects to the list, after a test if the form asks for one.
 async fn respond_or_test(visit: PageRequest, channel: Arc<Channel>, form: &FormData, notice: &str) -> Result<PageResponse, PageError> {
     if form.has("test") {
         return test_channel(visit, &channel).await;

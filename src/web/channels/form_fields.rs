@@ -1,26 +1,25 @@
-//! The fields of a kind of channel as a form has them: made of its table, and read back into keys and values.
+//! Form fields of a channel kind: generated from its table, and parsed back into keys and values.
 
 use std::collections::BTreeSet;
 
 use crate::domain::channel::{ChannelKind, ChannelSettings, FieldType, MASK, Requirement, SettingField, SettingsError};
 use crate::web::page_request::Query;
 
-/// How a field is filled in.
+/// Input element of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Input {
-    /// One line.
+    /// A single line.
     Line,
     /// Several lines.
     Lines,
     /// One of these words, or none.
     Choice(&'static [&'static str]),
-    /// A line that is not shown again.
+    /// A line that is not displayed again.
     Secret,
-    /// Lines of a name and a value, with a colon between them.
+    /// Lines of a name and a value, separated by a colon.
     Pairs,
 }
 
-/// A field of the form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ChannelFormField {
     pub(super) key: &'static str,
@@ -29,18 +28,18 @@ pub(super) struct ChannelFormField {
     pub(super) input: Input,
     pub(super) is_required: bool,
     pub(super) value: String,
-    /// What stands in an empty field: for a secret that it stays.
+    /// Placeholder of an empty field. For a secret it says that the stored one is kept.
     pub(super) placeholder: String,
-    /// Whether a secret is stored that may be removed.
+    /// True if a secret is stored that may be removed.
     pub(super) is_removable: bool,
-    /// What is wrong with what was typed.
+    /// Error in the submitted value.
     pub(super) wrong: Option<String>,
 }
 
-/// What is wrong with what was typed.
+/// Error in the submitted form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ChannelFormError {
-    /// The key of the field, if it is one field; `name` is that of the channel.
+    /// Key of the field, if the error is in one field. `name` is the name of the channel.
     pub(super) key: Option<&'static str>,
     pub(super) text: String,
 }
@@ -53,7 +52,7 @@ impl From<SettingsError> for ChannelFormError {
 
 const FLAG_CHOICES: &[&str] = &["on", "off"];
 
-/// The fields of a kind: its own, and those that it has in common with others.
+/// Fields of a kind: its own fields, and fields that it shares with other kinds.
 pub(super) fn form_fields(
     kind: &'static ChannelKind,
     stored: Option<&ChannelSettings>,
@@ -75,7 +74,7 @@ impl ChannelFormField {
         };
         let own = |stored: &ChannelSettings| masked_value(field.key, stored);
         let value = match (typed, stored) {
-            // A secret is typed again after a mistake: it never comes back.
+            // A secret is never sent back: after an error it has to be typed again.
             (Some(_), _) if input == Input::Secret => String::new(),
             (Some(typed), _) => typed.get(field.key).to_owned(),
             (None, Some(stored)) if input != Input::Secret => own(stored),
@@ -106,7 +105,7 @@ impl ChannelFormField {
     }
 }
 
-/// The value of a key as it may be shown; of a pattern its lines.
+/// Value of a key as it may be displayed. For a pattern, the lines of all its keys.
 fn masked_value(key: &str, stored: &ChannelSettings) -> String {
     let Some(prefix) = key.strip_suffix("NAME") else {
         return stored.masked().find(|(own, _)| *own == key).map(|(_, value)| value.into_owned()).unwrap_or_default();
@@ -115,7 +114,7 @@ fn masked_value(key: &str, stored: &ChannelSettings) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The keys and values that a form gives. An empty field gives nothing; an empty secret keeps what is stored.
+/// Keys and values of a form. An empty field is left out; an empty secret keeps the stored one.
 pub(super) fn parse_pairs(
     kind: &'static ChannelKind,
     stored: Option<&ChannelSettings>,
@@ -148,7 +147,7 @@ pub(super) fn parse_pairs(
     Ok(pairs)
 }
 
-/// A key as a label: `down-url` is `Down URL`.
+/// Label of a key: `down-url` becomes `Down URL`.
 fn field_label(key: &str) -> String {
     let key = key.trim_end_matches(".NAME");
     let plural = if key.ends_with("header") || key.ends_with("label") { "s" } else { "" };
@@ -173,7 +172,7 @@ mod tests {
         Query(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 
-    /// What a form is filled with gives the same settings again, secrets kept, for the example of every kind.
+    /// Parsing the form of the example of every kind returns the same settings, with secrets kept.
     #[test]
     fn saving_a_form_as_it_came_changes_nothing() {
         for kind in ChannelKind::ALL.into_iter().filter(|kind| !kind.operator_only) {

@@ -1,4 +1,4 @@
-//! What the buttons of a check do.
+//! Actions of the buttons of a check.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -17,27 +17,25 @@ use crate::web::page_request::PageRequest;
 use crate::web::page_routes::Page;
 use crate::wire::reply::HttpError;
 
-/// What pings that are sent from a page are logged as.
+/// User agent logged for pings that are sent from a page.
 const DASHBOARD_USER_AGENT: &str = "overdue dashboard";
 
-/// Has the writer carry out a command.
+/// Sends a command to the writer and waits for the result.
 pub(super) async fn execute(visit: &PageRequest, command: Command) -> Result<CommandOutcome, PageError> {
     Ok(visit.handle().call(command).await??)
 }
 
-/// Back to the page of the check, which says what was done.
+/// Redirects to the page of the check, with a message.
 fn redirect_to_check(check: Uuid, notice: &str) -> PageResponse {
     PageResponse::Redirect(Page::Check(check), FlashMessage::from_code(notice))
 }
 
-/// Pauses the check.
 pub(crate) async fn pause(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
     execute(visit, Command::PauseCheck(check.id)).await?;
     Ok(redirect_to_check(check.uuid, "paused"))
 }
 
-/// Resumes the check.
 pub(crate) async fn resume(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
     execute(visit, Command::ResumeCheck(check.id)).await?;
@@ -65,7 +63,7 @@ pub(crate) async fn ping(visit: &PageRequest, form: &FormData) -> Result<PageRes
     Ok(redirect_to_check(check.uuid, "pinged"))
 }
 
-/// Sets the zone of the schedule.
+/// Sets the time zone of the schedule.
 pub(crate) async fn set_zone(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
     let tz = Timezone::parse(form.get("tz")).map_err(|error| HttpError::BadRequest(error.to_string().into()))?;
@@ -73,7 +71,7 @@ pub(crate) async fn set_zone(visit: &PageRequest, form: &FormData) -> Result<Pag
     Ok(redirect_to_check(check.uuid, "saved"))
 }
 
-/// Sets who is told of the check.
+/// Sets the channels that are notified about the check.
 pub(crate) async fn set_channels(visit: &PageRequest, form: &FormData) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
     let channels = Some(ChannelSelection::Listed(form.get_all("channel").map(Box::from).collect()));
@@ -81,7 +79,7 @@ pub(crate) async fn set_channels(visit: &PageRequest, form: &FormData) -> Result
     Ok(redirect_to_check(check.uuid, "saved"))
 }
 
-/// Makes a check with the settings of this one.
+/// Creates a check with the settings of this one.
 pub(crate) async fn copy(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
     let (after, parents) = (check.settings.failure_threshold, check.settings.parents.clone());
@@ -92,19 +90,19 @@ pub(crate) async fn copy(visit: &PageRequest) -> Result<PageResponse, PageError>
     Ok(redirect_to_check(made.uuid, "copied-check"))
 }
 
-/// Makes a check in the project of the page.
+/// Creates a check in the project of the page.
 pub(super) async fn create_check(visit: &PageRequest, edit: CheckEdit) -> Result<Box<Check>, PageError> {
     let random = visit.handle().random();
     let names = CheckUuids { uuid: random.uuid(), badge: random.uuid() };
     let create = CreateCheckRequest { project: visit.project()?.id, edit, unique: Vec::new(), uuids: names };
     match execute(visit, Command::CreateCheck(Box::new(create))).await? {
         CommandOutcome::CheckCreated(check) | CommandOutcome::Check(check) => Ok(check),
-        // That command comes to nothing else.
+        // This command has no other result.
         _ => Err(PageError::not_found()),
     }
 }
 
-/// The settings of a check under another name and slug.
+/// Settings of a check with another name and slug.
 fn copied_settings(visit: &PageRequest, check: &Check) -> CheckEdit {
     let settings = &check.settings;
     let with = |text: &str, suffix: &str, most: usize| text.chars().take(most - suffix.len()).collect::<String>() + suffix;
@@ -114,7 +112,7 @@ fn copied_settings(visit: &PageRequest, check: &Check) -> CheckEdit {
         let channels = state.channels_of(check).map(|channel| channel.uuid.to_string().into()).collect();
         let is_simple = settings.schedule.is_none();
         CheckEdit {
-            // Neither can be over its limit or have a character that the original had not.
+            // Neither can exceed its limit or contain a character that is missing in the original.
             name: Name::parse(&name).ok(),
             slug: Slug::parse(&slug).ok(),
             tags: Some(settings.tags.clone()),

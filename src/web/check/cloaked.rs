@@ -1,4 +1,5 @@
-//! The check that a unique key stands for: messages link to pages by that, since whoever knows a UUID can ping.
+//! Finds a check by its unique key. Messages link to pages by this key, because anyone who knows a
+//! UUID can ping.
 
 use crate::domain::ids::{ProjectId, UniqueKey};
 use crate::web::page_error::PageError;
@@ -6,7 +7,8 @@ use crate::web::page_handler::PageResponse;
 use crate::web::page_request::PageRequest;
 use crate::web::page_routes::{Need, Page};
 
-/// Leads to the check, if the viewer may see it. A key is a hash, so the checks of all projects that they see are hashed.
+/// Redirects to the check, if the viewer may see it. A key is a hash, so the checks of all projects
+/// that the viewer may see are hashed.
 pub(crate) fn redirect_from_key(visit: &PageRequest, key: UniqueKey) -> Result<PageResponse, PageError> {
     let projects: Vec<ProjectId> = visit.handle().with_state(|state| state.projects().map(|found| found.project.id).collect());
     let mut found = None;

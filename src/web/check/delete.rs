@@ -1,4 +1,4 @@
-//! Removing a check: a page that asks, and the deed.
+//! Deletes a check, after a confirmation page.
 
 use askama::Template;
 
@@ -22,7 +22,7 @@ struct DeleteCheckPage {
     path: String,
 }
 
-/// The page.
+/// Renders the confirmation page.
 pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
     let page = DeleteCheckPage {
@@ -34,7 +34,6 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(HtmlPage::from_template(&page).into())
 }
 
-/// Removes it.
 pub(crate) async fn delete_check(visit: &PageRequest) -> Result<PageResponse, PageError> {
     execute(visit, Command::DeleteCheck(visit.check()?.id)).await?;
     Ok(PageResponse::Redirect(Page::Checks(visit.project()?.uuid), FlashMessage::from_code("deleted")))

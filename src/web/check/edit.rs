@@ -1,4 +1,4 @@
-//! The form of a check: a new one, and the settings of one that is there.
+//! Form of a check: for a new one, and for the settings of an existing one.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use crate::wire::reply::HttpError;
 #[template(path = "edit.html", config = "src/web/askama.toml")]
 struct CheckFormPage {
     frame: Layout,
-    /// The check, if there is one already.
+    /// Header of an existing check.
     top: Option<CheckHeader>,
     title: &'static str,
     path: String,
@@ -40,25 +40,24 @@ struct CheckFormPage {
     fields: CheckFormFields,
     wrong: Vec<CheckFormError>,
     channels: Vec<ChannelOption>,
-    /// Checks that it may depend on.
+    /// Names of checks that this check may depend on.
     others: Vec<String>,
     zones: Vec<&'static str>,
     units: [(&'static str, &'static str, u64); 4],
     preview: SchedulePreview,
-    /// What the words would have made of the last pings.
+    /// Summary of the keyword filters, tried on the last pings.
     matches: String,
-    /// The UUID of the check, if there is one already.
+    /// UUID of an existing check.
     edited: Option<String>,
-    /// That pings come as if the zone were another one.
+    /// Diagnosis if the pings fit another time zone than that of the check.
     diagnosis: Option<String>,
-    /// The digest of the settings that the form was made from.
+    /// Digest of the settings that the form was created from.
     was: String,
-    /// What somebody else has changed meanwhile.
+    /// Fields that another user has changed in the meantime.
     theirs: Vec<EditConflict>,
     is_slug_taken: bool,
 }
 
-/// A channel of the project.
 struct ChannelOption {
     uuid: String,
     name: String,
@@ -66,14 +65,14 @@ struct ChannelOption {
     is_chosen: bool,
 }
 
-/// A field that is not what it was.
+/// A field that another user has changed.
 struct EditConflict {
     label: &'static str,
     stored: String,
     typed: String,
 }
 
-/// What a form is made with besides its fields.
+/// Feedback of a form besides its fields.
 #[derive(Default)]
 struct CheckFormFeedback {
     errors: Vec<CheckFormError>,
@@ -81,7 +80,8 @@ struct CheckFormFeedback {
 }
 
 impl CheckFormPage {
-    /// The page of this visit, filled with these fields. `was`: the digest of what they were made from.
+    /// Form for this request, filled with these fields. `was`: digest of the settings that they
+    /// were created from.
     fn new(visit: &PageRequest, fields: CheckFormFields, was: String, said: CheckFormFeedback) -> Result<Self, PageError> {
         let top = if matches!(visit.page, Page::EditCheck(_)) { Some(CheckHeader::new(visit)?) } else { None };
         let (project, edited) = (visit.project()?, keyword_preview::edited_check(visit));
@@ -109,12 +109,12 @@ impl CheckFormPage {
         })
     }
 
-    /// What is wrong with a field.
+    /// Error in a field.
     fn wrong(&self, field: &str) -> Option<&str> {
         self.wrong.iter().find(|wrong| wrong.field == field).map(|wrong| wrong.text.as_str())
     }
 
-    /// The inputs for what it depends on: one is empty, as long as there may be more.
+    /// Inputs for the parents. One input is empty as long as the check may have more parents.
     fn parents(&self) -> Vec<&str> {
         let typed = self.fields.parents.iter().map(String::as_str);
         typed.chain(Some("").filter(|_| self.fields.parents.len() < Parents::MAX_PARENTS)).collect()
@@ -137,7 +137,7 @@ impl CheckFormPage {
     }
 }
 
-/// The form for a new check.
+/// Renders the form for a new check.
 pub(crate) fn show_add(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let channels = project_channels(visit)?.into_iter().map(|(uuid, ..)| uuid).collect();
     let settings = CheckSettings { tz: visit.viewer.zone.clone(), ..CheckSettings::default() };
@@ -145,14 +145,14 @@ pub(crate) fn show_add(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(HtmlPage::from_template(&CheckFormPage::new(visit, fields, String::new(), CheckFormFeedback::default())?).into())
 }
 
-/// The form of a check.
+/// Renders the form of an existing check.
 pub(crate) fn show_edit(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let fields = stored_fields(visit)?;
     let was = fields.digest();
     Ok(HtmlPage::from_template(&CheckFormPage::new(visit, fields, was, CheckFormFeedback::default())?).into())
 }
 
-/// Makes a check.
+/// Creates a check.
 pub(crate) async fn submit_new_check(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
     let (visit, fields) = (Arc::new(visit), CheckFormFields::from_query(form.fields()));
     if form.has("preview") {
@@ -182,7 +182,7 @@ pub(crate) async fn submit_new_check(visit: PageRequest, form: FormData) -> Resu
     Ok(PageResponse::Redirect(Page::Check(made.uuid), FlashMessage::from_code("made")))
 }
 
-/// Saves the settings of a check, unless they have changed since the form was made.
+/// Saves the settings of a check, unless they have changed since the form was created.
 pub(crate) async fn update_check(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
     let (visit, fields) = (Arc::new(visit), CheckFormFields::from_query(form.fields()));
     let was = form.get("was").to_owned();
@@ -211,7 +211,7 @@ pub(crate) async fn update_check(visit: PageRequest, form: FormData) -> Result<P
         Ok(read) => read,
         Err(wrong) => return refused(fields, was, wrong).await,
     };
-    // What may be refused comes first, so that all of it is saved or nothing.
+    // The command that may be refused is first, so that everything is saved or nothing.
     if (after, &parents) != (check.settings.failure_threshold, &check.settings.parents) {
         match visit.handle().call(Command::SetAlerting { check: check.id, after: Some(after), parents: Some(parents) }).await? {
             Err(CommandError::InvalidParents(error)) => return refused(fields, was, vec![parent_error(&error.to_string())]).await,
@@ -227,7 +227,7 @@ pub(crate) async fn update_check(visit: PageRequest, form: FormData) -> Result<P
     }
 }
 
-/// What was typed, if nothing is wrong with any of it.
+/// Combines the parsed parts of a form, or all of their errors.
 fn combine_results(
     edit: Result<(CheckEdit, FailureThreshold), Vec<CheckFormError>>,
     parents: Result<Parents, CheckFormError>,
@@ -238,7 +238,7 @@ fn combine_results(
     }
 }
 
-/// The checks that were typed as what it depends on.
+/// Parses the parents of a form.
 async fn parse_parents(visit: &Arc<PageRequest>, fields: &CheckFormFields) -> Result<Result<Parents, CheckFormError>, PageError> {
     if fields.parents.is_empty() {
         return Ok(Ok(Parents::default()));
@@ -247,7 +247,7 @@ async fn parse_parents(visit: &Arc<PageRequest>, fields: &CheckFormFields) -> Re
     visit.dashboard.outgoing.run_blocking(move || Ok(ParentNames::for_project(&asked)?.parse_parents(&asked, &typed))).await?
 }
 
-/// The form once more, as it was filled in.
+/// Renders the submitted form again.
 async fn redisplay_form(
     visit: &Arc<PageRequest>,
     fields: CheckFormFields,
@@ -268,7 +268,7 @@ async fn redisplay_form(
     .into())
 }
 
-/// The fields of the check as it is.
+/// Form fields with the stored settings of the check.
 fn stored_fields(visit: &PageRequest) -> Result<CheckFormFields, PageError> {
     let check = visit.check()?;
     let parents = &check.settings.parents;
@@ -279,12 +279,12 @@ fn stored_fields(visit: &PageRequest) -> Result<CheckFormFields, PageError> {
     })
 }
 
-/// The check of the page, if there is one already.
+/// Id of the check of the page, if it exists.
 fn edited_check_id(visit: &PageRequest) -> Option<CheckId> {
     matches!(visit.page, Page::EditCheck(_)).then(|| visit.check().ok().map(|check| check.id)).flatten()
 }
 
-/// The channels of the project: UUID, name, kind.
+/// Channels of the project: UUID, name and kind.
 fn project_channels(visit: &PageRequest) -> Result<Vec<(String, String, &'static str)>, PageError> {
     let project = visit.project()?.id;
     visit.handle().with_state(|state| {
@@ -298,14 +298,14 @@ fn channel_options(visit: &PageRequest, fields: &CheckFormFields) -> Result<Vec<
     Ok(project_channels(visit)?.into_iter().map(choice).collect())
 }
 
-/// The names of zones, the viewer's first.
+/// Names of time zones, the viewer's first.
 fn zone_names(own: &Timezone) -> Vec<&'static str> {
     let mut zones: Vec<_> = Timezone::names().collect();
     zones.sort_by_key(|name| (*name != own.name(), *name));
     zones
 }
 
-/// Whether another check of the project has the slug, so that neither can be pinged by it.
+/// True if another check of the project has the slug, so that the slug is ambiguous for pings.
 fn is_slug_taken(visit: &PageRequest, fields: &CheckFormFields) -> Result<bool, PageError> {
     let own = edited_check_id(visit);
     let slug = crate::domain::text::Slug::parse(&fields.slug).ok().filter(|slug| !slug.is_empty());
@@ -313,7 +313,7 @@ fn is_slug_taken(visit: &PageRequest, fields: &CheckFormFields) -> Result<bool, 
     visit.handle().with_state(|state| Ok(slug.is_some_and(|slug| state.checks_by_slug(project, &slug).iter().any(|id| Some(*id) != own))))
 }
 
-/// The fields in which two forms differ.
+/// Fields in which two forms differ.
 fn find_conflicts(visit: &PageRequest, stored: &CheckFormFields, typed: &CheckFormFields) -> Result<Vec<EditConflict>, PageError> {
     let names = project_channels(visit)?;
     let named = |fields: &CheckFormFields| {
@@ -329,7 +329,7 @@ fn find_conflicts(visit: &PageRequest, stored: &CheckFormFields, typed: &CheckFo
 }
 
 impl CheckFormFields {
-    /// Every field with what people call it.
+    /// All fields with their labels.
     fn with_labels(&self, channels: String) -> Vec<(&'static str, String)> {
         let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
         let expected = match self.expects {

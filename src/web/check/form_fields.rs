@@ -1,4 +1,5 @@
-//! What the form of a check holds: made from settings, read from what a browser sends, and turned into an edit by the rules of the API.
+//! Form fields of a check: created from settings, parsed from a request, and converted to an edit
+//! by the rules of the API.
 
 use std::sync::Arc;
 
@@ -11,33 +12,33 @@ use crate::domain::text::{Description, FailureThreshold, Keywords, Name, Seconds
 use crate::domain::timezone::Timezone;
 use crate::web::page_request::Query;
 
-/// The name in forms of the field for a check that it depends on; it stands there several times.
+/// Name of the form field for a parent. The field may occur several times.
 pub(crate) const PARENT_FIELD: &str = "parent";
 
-/// What a check is expected by.
+/// Kind of schedule of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExpectationKind {
-    /// A ping every so often.
+    /// A ping in every period.
     Period,
-    /// Pings at the moments of a cron expression.
+    /// Pings at the times of a cron expression.
     Cron,
-    /// Pings at the moments of OnCalendar expressions.
+    /// Pings at the times of OnCalendar expressions.
     OnCalendar,
 }
 
-/// Units of lengths of time: name in forms, name for people, seconds.
+/// Units of durations: name in forms, label, seconds.
 pub(crate) const DURATION_UNITS: [(&str, &str, u64); 4] = [("d", "days", 86_400), ("h", "hours", 3_600), ("min", "min", 60), ("s", "s", 1)];
 
-/// A length of time as it is typed.
+/// A duration as typed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DurationInput {
-    /// How many.
+    /// Number of units.
     pub(crate) number: String,
-    /// Of which unit: the name in forms.
+    /// Name of the unit in forms.
     pub(crate) unit: String,
 }
 
-/// The fields, as text.
+/// Form fields, as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the fields of `Settings`")]
 pub(crate) struct CheckFormFields {
@@ -51,7 +52,7 @@ pub(crate) struct CheckFormFields {
     pub(crate) oncalendar: String,
     pub(crate) tz: String,
     pub(crate) grace: DurationInput,
-    /// The UUIDs of its channels.
+    /// UUIDs of its channels.
     pub(crate) channels: Vec<String>,
     pub(crate) manual_resume: bool,
     pub(crate) post_only: bool,
@@ -63,23 +64,23 @@ pub(crate) struct CheckFormFields {
     pub(crate) filter_http_body: bool,
     pub(crate) default_fail: bool,
     pub(crate) after: String,
-    /// What the checks are called that it depends on.
+    /// Names of its parents.
     pub(crate) parents: Vec<String>,
 }
 
-/// What is wrong with a field.
+/// Error in a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CheckFormError {
-    /// Its name in the form.
+    /// Name of the field in the form.
     pub(crate) field: &'static str,
-    /// What people call it.
+    /// Label of the field.
     pub(crate) label: &'static str,
-    /// What is wrong and what could stand there.
+    /// Explanation of the error and of valid values.
     pub(crate) text: String,
 }
 
 impl ExpectationKind {
-    /// Its name in the form.
+    /// Name in the form.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Period => "period",
@@ -98,7 +99,7 @@ impl ExpectationKind {
 }
 
 impl DurationInput {
-    /// In the largest unit that divides it.
+    /// Converts seconds to the largest unit that divides them.
     fn from_seconds(seconds: i64) -> Self {
         let seconds = seconds.unsigned_abs();
         let (unit, size) =
@@ -110,7 +111,7 @@ impl DurationInput {
         Self { number: query.get(number).trim().into(), unit: query.get(unit).into() }
     }
 
-    /// What was typed, as seconds; or what is wrong with it.
+    /// Parses the duration as seconds, or returns the error.
     pub(crate) fn parse_seconds(&self) -> Result<Seconds, String> {
         let (.., size) = DURATION_UNITS.iter().find(|(unit, ..)| *unit == self.unit).ok_or("Choose a unit.")?;
         let number: u64 = self.number.parse().map_err(|_| "Give a whole number.")?;
@@ -120,7 +121,7 @@ impl DurationInput {
 }
 
 impl CheckFormFields {
-    /// Those of a check with these settings; its channels by their UUIDs, its parents by what they are called.
+    /// Creates the fields from settings, with channels as UUIDs and parents as names.
     pub(crate) fn from_settings(settings: &CheckSettings, channels: Vec<String>, parents: Vec<String>) -> Self {
         let text = |kind: ScheduleKind| {
             let schedule = settings.schedule.as_ref().filter(|schedule| schedule.kind() == kind);
@@ -156,7 +157,8 @@ impl CheckFormFields {
         }
     }
 
-    /// Those that a form sends. Browsers end lines with CR LF, and what a box does not say is no.
+    /// Parses the fields of a submitted form. Browsers send CR LF as line end, and omit boxes that
+    /// are not ticked.
     pub(crate) fn from_query(query: &Query) -> Self {
         let text = |name: &str| query.get(name).replace("\r\n", "\n");
         Self {
@@ -185,14 +187,14 @@ impl CheckFormFields {
         }
     }
 
-    /// What tells these fields from all others, to notice that a check was changed while somebody edited it.
+    /// Digest of the fields. It shows if a check was changed while a user edited it.
     pub(crate) fn digest(&self) -> String {
         let digest = Sha256::digest(format!("{self:?}"));
         digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The edit that they ask for, and after how many failures somebody is told; or what is wrong with them. What is stored over a limit of
-    /// today may be saved again as it is.
+    /// Converts the fields to an edit and a failure threshold, or returns all errors. A stored
+    /// value over the current limit is accepted if it is unchanged.
     pub(crate) fn to_edit(&self, stored: &CheckSettings) -> Result<(CheckEdit, FailureThreshold), Vec<CheckFormError>> {
         let mut wrong = Vec::new();
         let kept = |text: &str, stored: &str| text == stored.replace("\r\n", "\n");
@@ -253,7 +255,7 @@ impl CheckFormFields {
         after.filter(|_| wrong.is_empty()).map(|after| (edit, after)).ok_or(wrong)
     }
 
-    /// The part of the edit that says when the check is expected; or the first thing that is wrong with it.
+    /// Converts the fields of the schedule to an edit, or returns the first error.
     pub(crate) fn to_schedule_edit(&self) -> Result<CheckEdit, String> {
         let mut wrong = Vec::new();
         let (timeout, schedule) = self.parse_schedule(&mut wrong);
@@ -285,7 +287,7 @@ impl CheckFormFields {
     }
 }
 
-/// What a field was read as; what is wrong with it is noted.
+/// Returns the value of a field, or adds the error to `wrong`.
 fn collect_error<T>(
     wrong: &mut Vec<CheckFormError>,
     field: &'static str,
@@ -302,7 +304,7 @@ fn slug_error(error: TextError) -> &'static str {
     }
 }
 
-/// A text with a capital and a full stop.
+/// Capitalizes a text and adds a full stop.
 fn to_sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first: String = letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
@@ -401,7 +403,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a form is filled with is what it is read as, and saving it changes nothing.
+        /// Parsing a filled form returns its values, and saving it changes nothing.
         #[test]
         fn saving_a_form_as_it_came_changes_nothing(
             name in "[a-z <>\"&é]{0,20}", tags in "[a-z ]{0,20}", desc in "([a-z]{0,5}\n){0,3}", timeout in 60_i64..=31_536_000,

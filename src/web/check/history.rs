@@ -1,35 +1,33 @@
-//! The history of a check as its page shows it: a bar of days, and months in figures.
+//! Uptime history on the page of a check: a bar of days, and a table of months.
 
 use crate::domain::formatting::{TimeFormatter, format_duration};
 use crate::domain::uptime::{UptimeHistory, UptimePeriod};
 
-/// Width of a day in the picture, with the space after it.
+/// Width of a day in the picture, including the space after it.
 const DAY_WIDTH: usize = 8;
 /// Height of the picture.
 pub(super) const HEIGHT: i64 = 32;
-/// Least height of a mark for a downtime.
+/// Minimum height of the mark of a downtime.
 const MIN_MARK_HEIGHT: i64 = 5;
 
-/// The bar of days.
 pub(super) struct UptimeBar {
     pub(super) width: usize,
     pub(super) days: Vec<UptimeDay>,
 }
 
-/// A day in the bar.
 pub(super) struct UptimeDay {
     pub(super) x: usize,
-    /// Whether anything was expected of it.
+    /// True if the check was monitored on that day.
     pub(super) is_known: bool,
-    /// The height of the mark for its downtimes; 0: none.
+    /// Height of the mark for its downtimes; 0: no mark.
     pub(super) down: i64,
-    /// Where that begins.
+    /// Upper edge of that mark.
     pub(super) top: i64,
-    /// What is said of it.
+    /// Description of the day.
     pub(super) words: String,
 }
 
-/// A month in figures.
+/// Figures of a month.
 pub(super) struct UptimeMonth {
     pub(super) name: String,
     pub(super) up: String,
@@ -37,7 +35,7 @@ pub(super) struct UptimeMonth {
     pub(super) down: String,
 }
 
-/// The bar of the days of a history.
+/// Bar of the days of a history.
 pub(super) fn uptime_bar(history: &UptimeHistory, times: &TimeFormatter<'_>) -> UptimeBar {
     let day = |(place, day): (usize, &UptimePeriod)| {
         let share = if day.monitored > 0 { (i128::from(day.down) * i128::from(HEIGHT) / i128::from(day.monitored)) as i64 } else { 0 };
@@ -47,7 +45,7 @@ pub(super) fn uptime_bar(history: &UptimeHistory, times: &TimeFormatter<'_>) -> 
     UptimeBar { width: history.days.len() * DAY_WIDTH, days: history.days.iter().enumerate().map(day).collect() }
 }
 
-/// The months of a history, newest first.
+/// Months of a history, newest first.
 pub(super) fn monthly_uptime(history: &UptimeHistory, times: &TimeFormatter<'_>) -> Vec<UptimeMonth> {
     let month = |span: &UptimePeriod| UptimeMonth {
         name: times.month(span.start),
@@ -58,7 +56,7 @@ pub(super) fn monthly_uptime(history: &UptimeHistory, times: &TimeFormatter<'_>)
     history.months.iter().rev().map(month).collect()
 }
 
-/// All months in one figure.
+/// Uptime over all months.
 pub(super) fn overall_uptime(history: &UptimeHistory) -> Option<String> {
     let sum = |of: fn(&UptimePeriod) -> i64| history.months.iter().map(of).sum();
     let first = *history.months.first()?;

@@ -1,4 +1,4 @@
-//! What the words of a check would have made of its last pings, shown while they are typed.
+//! Preview of the keyword filters on the last pings, shown while a user edits them.
 
 use super::form_fields::CheckFormFields;
 use crate::domain::check::{Check, CheckSettings};
@@ -13,15 +13,16 @@ use crate::web::page_error::PageError;
 use crate::web::page_request::PageRequest;
 use crate::web::page_routes::Need;
 
-/// Pings that the words are tried on.
+/// Maximum number of pings that the keywords are tried on.
 const MAX_PINGS_TRIED: usize = 10;
-/// Pings among which they are looked for.
+/// Maximum number of pings that are searched for them.
 const MAX_PINGS_READ: u64 = 50;
-/// Kinds as they are counted, and what people call them.
+/// Counted kinds with their labels.
 const COUNTED_KINDS: [(PingKind, &str); 4] =
     [(PingKind::Success, "success"), (PingKind::Fail, "failure"), (PingKind::Start, "start"), (PingKind::Ignored, "ignored")];
 
-/// The check whose form this is, if the viewer may change it: that of the page, or the one that the form names.
+/// Check that the form belongs to, if the viewer may change it: the check of the page, or the one
+/// that the form names.
 pub(super) fn edited_check(visit: &PageRequest) -> Option<Check> {
     if let Ok(check) = visit.check() {
         return Some(check.clone());
@@ -31,7 +32,8 @@ pub(super) fn edited_check(visit: &PageRequest) -> Option<Check> {
     visit.viewer.is_allowed(Need::Write, Some(check.project)).then_some(check)
 }
 
-/// What the words that were typed would have made of the last pings of a check, in a sentence; empty: no words are searched for.
+/// Sentence with the results that the typed keywords would give for the last pings. Empty if there
+/// are no keyword filters.
 pub(super) fn keyword_summary(visit: &PageRequest, check: &Check, fields: &CheckFormFields) -> Result<String, PageError> {
     let Some(settings) = keyword_settings(fields) else { return Ok(String::new()) };
     let filters = settings.filters;
@@ -59,7 +61,7 @@ pub(super) fn keyword_summary(visit: &PageRequest, check: &Check, fields: &Check
     Ok(format!("Of the last {} that they are searched for in: {}.", format_count(kinds.len(), "ping"), counted.join(", ")))
 }
 
-/// Settings with what was typed, as far as it says what pings mean; `None`: the words are too long.
+/// Settings with the typed keywords. `None` if the keywords are too long.
 fn keyword_settings(fields: &CheckFormFields) -> Option<CheckSettings> {
     let words = |text: &str| Keywords::parse(text).ok();
     let edit = CheckEdit {
@@ -76,7 +78,7 @@ fn keyword_settings(fields: &CheckFormFields) -> Option<CheckSettings> {
     Some(edit.apply_to(&CheckSettings::default(), None))
 }
 
-/// What a ping that is searched would have meant.
+/// Meaning of a ping under these settings.
 fn classify_ping(settings: &CheckSettings, ping: &Ping, body: &[u8]) -> PingMeaning {
     if ping.origin.scheme == PingScheme::Email {
         let mail = SearchableMail::parse(body);

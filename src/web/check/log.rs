@@ -1,4 +1,4 @@
-//! The log of a check: pings and what they came to, with the changes of its status between them.
+//! Log of a check: its pings and their effects, with the flips between them.
 
 use askama::Template;
 
@@ -19,26 +19,26 @@ use crate::web::page_routes::Page;
 use crate::web::time_display::DisplayTime;
 use crate::web::untrusted_text;
 
-/// Entries of a page of the log: see [limits](crate::docs::limits).
+/// Maximum number of entries on a page of the log: see [limits](crate::docs::limits).
 const ENTRIES_PER_PAGE: usize = 100;
-/// Pings that are looked at for a log: see [limits](crate::docs::limits).
+/// Maximum number of pings read for a log: see [limits](crate::docs::limits).
 pub(super) const MAX_PINGS_READ: u64 = 10_000;
-/// The kinds of entries: name, and what people call them.
+/// Kinds of entries: name and label.
 const ENTRY_KINDS: [(&str, &str); 6] =
     [("success", "Success"), ("start", "Start"), ("fail", "Failure"), ("log", "Note"), ("ign", "Ignored"), (FLIP_KIND, "Status")];
 
-/// An entry as it is shown.
+/// A log entry, formatted.
 pub(super) struct LogRow {
-    /// What links to a ping point at.
+    /// Anchor for links to a ping.
     pub(super) id: String,
     pub(super) n: String,
     pub(super) pill: &'static str,
     pub(super) word: String,
     pub(super) text: String,
     pub(super) at: DisplayTime,
-    /// What is known of it besides.
+    /// Further details.
     pub(super) facts: Vec<(&'static str, String)>,
-    /// The page of the ping, and what it says of its body.
+    /// URL of the page of the ping, and a description of its body.
     pub(super) page: Option<(String, String)>,
 }
 
@@ -58,7 +58,6 @@ struct CheckLogPage {
     newest: Option<String>,
 }
 
-/// The page.
 pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let check = visit.check()?;
     let pings = visit.handle().newest_pings(check, MAX_PINGS_READ)?;
@@ -97,7 +96,7 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(HtmlPage::from_template(&page).into())
 }
 
-/// The newest entries, for the page of the check.
+/// Newest entries, for the page of the check.
 pub(super) fn newest_rows(visit: &PageRequest, check: &Check, pings: &[Ping], flips: &[Flip], most: usize) -> Vec<LogRow> {
     let all = pings.last().is_none_or(|oldest| oldest.n == 1);
     let entries = log_entries::merge_flips(log_entries::ping_entries(pings), flips, all);
@@ -105,7 +104,7 @@ pub(super) fn newest_rows(visit: &PageRequest, check: &Check, pings: &[Ping], fl
     log_entries::slice_log(entries, &[], None, most).entries.iter().map(|entry| log_row(visit, check, entry, &times)).collect()
 }
 
-/// The zones in which times can be shown, and which of them is asked for.
+/// Time zones to choose from, and the name of the selected one.
 fn zone_options(visit: &PageRequest, check: &Check) -> (&'static str, Vec<(&'static str, Timezone)>) {
     let mut zones = vec![("yours", visit.viewer.zone.clone()), ("utc", Timezone::utc())];
     if check.settings.schedule.is_some() {
@@ -116,7 +115,7 @@ fn zone_options(visit: &PageRequest, check: &Check) -> (&'static str, Vec<(&'sta
     (zone, zones)
 }
 
-/// How much of the log there is.
+/// Number of pings that are stored, as text.
 fn kept_text(check: &Check, pings: &[Ping]) -> String {
     match (pings.len(), check.state.n_pings) {
         (0, 0) => "No pings yet.".into(),
@@ -180,7 +179,7 @@ fn run_row(visit: &PageRequest, check: &Check, run: &LoggedRun<'_>, times: &Time
     LogRow { text, ..row }
 }
 
-/// The pill and the word of a ping.
+/// Style and label of a ping.
 pub(super) fn ping_label(ping: &Ping) -> (&'static str, String) {
     match (ping.kind, ping.exit_status) {
         (PingKind::Success, _) => ("up", "success".into()),
@@ -192,7 +191,7 @@ pub(super) fn ping_label(ping: &Ping) -> (&'static str, String) {
     }
 }
 
-/// What is known of a ping besides its kind.
+/// Details of a ping besides its kind.
 pub(super) fn ping_facts(visit: &PageRequest, check: &Check, ping: &Ping) -> Vec<(&'static str, String)> {
     let at = |zone: &Timezone| TimeFormatter { now: visit.now, zone }.exact(ping.at);
     let own = check.settings.schedule.is_some().then(|| at(&check.settings.tz));

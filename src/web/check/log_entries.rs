@@ -1,4 +1,4 @@
-//! What a log shows, from pings and flips: entries one by one, or whole runs.
+//! Builds the entries of a log from pings and flips: single pings, or whole runs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,32 +8,31 @@ use crate::domain::flip::Flip;
 use crate::domain::ping::{Ping, PingKind, run_durations};
 use crate::domain::timestamp::Timestamp;
 
-/// Something in a log.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum LogEntry<'a> {
-    /// A ping, and how long the run took that it ended.
+    /// A ping, and the duration of the run that it ended in microseconds.
     Ping(&'a Ping, Option<i64>),
     /// A change of status.
     Flip(Flip),
-    /// A run.
+    /// All pings of a run.
     Run(LoggedRun<'a>),
 }
 
-/// All pings of a run: from its start to its end, as far as there are any.
+/// Pings of a run from its start to its end, if it has ended.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct LoggedRun<'a> {
-    /// The start.
+    /// Ping that started the run.
     pub(crate) start: &'a Ping,
-    /// The success or failure that ended it; `None`: it did not end, or goes on.
+    /// Success or failure that ended the run. `None` if the run did not end or still goes on.
     pub(crate) end: Option<&'a Ping>,
-    /// Microseconds that it took.
+    /// Duration in microseconds.
     pub(crate) took: Option<i64>,
-    /// Notes in between.
+    /// Number of log pings in between.
     pub(crate) notes: usize,
 }
 
 impl LogEntry<'_> {
-    /// When it happened; for a run when it ended, or began if it did not.
+    /// Time of the entry. For a run it is its end, or its start if it did not end.
     pub(crate) fn time(&self) -> Timestamp {
         match self {
             Self::Ping(ping, _) => ping.at,
@@ -42,7 +41,7 @@ impl LogEntry<'_> {
         }
     }
 
-    /// The number of its newest ping.
+    /// Number of the newest ping of the entry.
     pub(crate) fn newest_ping(&self) -> Option<u64> {
         match self {
             Self::Ping(ping, _) => Some(ping.n),
@@ -51,7 +50,7 @@ impl LogEntry<'_> {
         }
     }
 
-    /// Its kind in the choice of what is shown.
+    /// Kind of the entry, as named by the filter.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Ping(ping, _) => ping.kind.name(),
@@ -61,18 +60,19 @@ impl LogEntry<'_> {
     }
 }
 
-/// The name of flips among the kinds of entries.
+/// Name of flips among the kinds of entries.
 pub(crate) const FLIP_KIND: &str = "flip";
 
-/// Pings, newest first, each with how long its run took.
+/// Pings, newest first, each with the duration of the run that it ended.
 pub(crate) fn ping_entries(newest_first: &[Ping]) -> Vec<LogEntry<'_>> {
     newest_first.iter().zip(run_durations(newest_first)).map(|(ping, took)| LogEntry::Ping(ping, took)).collect()
 }
 
-/// The same with the pings of each run as one entry.
+/// Like `ping_entries`, with the pings of each run as one entry.
 pub(crate) fn run_entries<'a>(newest_first: &'a [Ping]) -> Vec<LogEntry<'a>> {
     let took = run_durations(newest_first);
-    // Runs that have not ended yet, those that have or never will, and the numbers of their pings.
+    // Runs that have not ended yet, runs that have ended or never will, and the numbers of their
+    // pings.
     let (mut open, mut over, mut within) = (HashMap::<Option<Uuid>, LoggedRun<'a>>::new(), Vec::new(), HashSet::new());
     for (ping, took) in newest_first.iter().zip(took).rev() {
         match ping.kind {
@@ -106,14 +106,14 @@ pub(crate) fn run_entries<'a>(newest_first: &'a [Ping]) -> Vec<LogEntry<'a>> {
     newest_first.iter().filter_map(entry).collect()
 }
 
-/// Entries of pings with the flips between them, all newest first. Flips older than the oldest ping are left out unless `all` pings are
-/// there.
+/// Merges entries of pings with flips, all newest first. Flips older than the oldest ping are left
+/// out unless `all` pings are present.
 pub(crate) fn merge_flips<'a>(entries: Vec<LogEntry<'a>>, flips: &[Flip], all: bool) -> Vec<LogEntry<'a>> {
     let oldest = entries.iter().map(LogEntry::time).min().filter(|_| !all);
     let mut flips = flips.iter().filter(|flip| oldest.is_none_or(|oldest| flip.at >= oldest)).peekable();
     let mut together = Vec::with_capacity(entries.len() + flips.size_hint().0);
     for entry in entries {
-        // What a ping brought about stands above it.
+        // A flip caused by a ping is shown above it.
         while let Some(flip) = flips.next_if(|flip| flip.at >= entry.time()) {
             together.push(LogEntry::Flip(*flip));
         }
@@ -123,19 +123,19 @@ pub(crate) fn merge_flips<'a>(entries: Vec<LogEntry<'a>>, flips: &[Flip], all: b
     together
 }
 
-/// A part of a log.
 #[derive(Debug)]
 pub(crate) struct LogSlice<'a> {
-    /// What it shows.
+    /// Entries of the slice, newest first.
     pub(crate) entries: Vec<LogEntry<'a>>,
-    /// The number of the ping below which the next part begins, if there is more.
+    /// Number of the ping below which the next slice begins. `None` for the last slice.
     pub(crate) older: Option<u64>,
 }
 
-/// The first `most` entries of pings below ping number `before`, with the flips between them, of these kinds only; no kinds: all.
+/// Returns the first `most` entries of pings below ping number `before`, with the flips between
+/// them. Only `kinds` are included; an empty list includes all.
 pub(crate) fn slice_log<'a>(entries: Vec<LogEntry<'a>>, kinds: &[&str], before: Option<u64>, most: usize) -> LogSlice<'a> {
     let is_shown = |entry: &LogEntry<'_>| kinds.is_empty() || kinds.contains(&entry.kind());
-    // What comes right after the last entry of the part before.
+    // Skips the entries up to the end of the previous slice.
     let is_newer = |entry: &LogEntry<'_>| before.is_some_and(|before| entry.newest_ping().is_none_or(|n| n >= before));
     let mut rest = entries.into_iter().skip_while(is_newer).filter(is_shown).peekable();
     let (mut entries, mut pings, mut last) = (Vec::new(), 0, None);
@@ -182,7 +182,7 @@ mod tests {
         Flip { at: Timestamp::from_secs(at), from: Status::Up, to: Status::Down, cause: FlipCause::Late, awaited_since: None }
     }
 
-    /// An entry in a few characters.
+    /// Short form of an entry.
     fn short(entry: &LogEntry<'_>) -> String {
         match entry {
             LogEntry::Ping(ping, _) => format!("{}", ping.n),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     proptest! {
-        /// Parts show every ping once, in order.
+        /// Slices contain every ping once, in order.
         #[test]
         fn parts_leave_nothing_out(kinds in prop::collection::vec((0_usize..5, 0_u128..3), 0..60), most in 1_usize..20, grouped in any::<bool>()) {
             let all = [PingKind::Success, PingKind::Start, PingKind::Fail, PingKind::Log, PingKind::Ignored];

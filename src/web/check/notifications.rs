@@ -1,4 +1,4 @@
-//! Who is told of a check, and what has come of it.
+//! Channels of a check and the results of its deliveries.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -18,36 +18,35 @@ use crate::web::page_request::PageRequest;
 use crate::web::page_routes::{Need, Page};
 use crate::web::time_display::DisplayTime;
 
-/// Deliveries that are shown.
+/// Maximum number of deliveries shown.
 const MAX_SHOWN: usize = 5;
-/// Deliveries, of all checks, among which they are looked for: see [limits](crate::docs::limits).
+/// Maximum number of deliveries, of all checks, that are searched: see
+/// [limits](crate::docs::limits).
 const MAX_DELIVERIES_READ: usize = 5_000;
 
-/// A channel of the project.
 pub(super) struct CheckChannelRow {
     pub(super) uuid: String,
     pub(super) name: String,
     pub(super) kind: &'static str,
     pub(super) is_assigned: bool,
-    /// What is wrong with it.
+    /// Problem of the channel.
     pub(super) trouble: Option<&'static str>,
 }
 
-/// What becomes of something that is to be told.
+/// A delivery that is waiting or finished.
 pub(super) struct CheckDeliveryRow {
-    /// To whom.
+    /// Name of the channel.
     pub(super) channel: String,
-    /// What.
     pub(super) event: &'static str,
-    /// How it looks: a status and a word.
+    /// Style of the result.
     pub(super) shape: &'static str,
     pub(super) outcome: &'static str,
     pub(super) at: DisplayTime,
-    /// Why it was not delivered, or not yet.
+    /// Reason for a failure or a delay.
     pub(super) reason: String,
 }
 
-/// The channels of the project, the assigned ones first.
+/// Channels of the project, the assigned ones first.
 pub(super) fn channel_rows(visit: &PageRequest, check: &Check) -> Vec<CheckChannelRow> {
     let transports = visit.handle().transports();
     let channels: Vec<(Arc<Channel>, ChannelStatus)> = visit.handle().with_state(|state| {
@@ -66,7 +65,7 @@ pub(super) fn channel_rows(visit: &PageRequest, check: &Check) -> Vec<CheckChann
     told
 }
 
-/// What is being told of the check, and what was told last as far as that is not long ago; the newest first.
+/// Waiting and recent deliveries of the check, newest first.
 pub(super) fn delivery_rows(visit: &PageRequest, check: &Check) -> Result<Vec<CheckDeliveryRow>, PageError> {
     let mut waiting: Vec<_> = visit.handle().with_state(|state| {
         state.outbox.rows_of_check(check.id).map(|row| (Arc::clone(row), state.outbox.is_sending(row.number))).collect()
@@ -76,7 +75,7 @@ pub(super) fn delivery_rows(visit: &PageRequest, check: &Check) -> Result<Vec<Ch
     let looked_at = Cell::new(0);
     let is_wanted = |delivery: &DeliveryRecord| {
         looked_at.set(looked_at.get() + 1);
-        // Beyond that each is taken, so that the search ends.
+        // Beyond the limit every delivery is accepted, so that the search ends.
         delivery.check == check.id || looked_at.get() > MAX_DELIVERIES_READ
     };
     let found = visit.handle().deliveries(DeliveryNumber(u64::MAX), MAX_SHOWN, is_wanted)?;
@@ -85,7 +84,7 @@ pub(super) fn delivery_rows(visit: &PageRequest, check: &Check) -> Result<Vec<Ch
     Ok(sent)
 }
 
-/// Something that waits to be sent, or to be sent once more.
+/// Row of a message that waits for its first or next attempt.
 fn pending_row(visit: &PageRequest, row: &OutboxRow, is_sending: bool) -> CheckDeliveryRow {
     let may_write = visit.is_allowed(Need::Write);
     visit.handle().with_state(|state| {
@@ -127,7 +126,7 @@ fn finished_row(visit: &PageRequest, delivery: &DeliveryRecord) -> CheckDelivery
     }
 }
 
-/// What a channel is called.
+/// Name of a channel, or the title of its kind.
 fn channel_title(state: &State, channel: ChannelId) -> String {
     let name = state.channel(channel).map(|channel| match channel.name.as_str() {
         "" => channel.settings.kind().title.to_owned(),
@@ -147,7 +146,7 @@ fn event_text(event: AlertEvent) -> &'static str {
     }
 }
 
-/// Names and pages of what the check depends on.
+/// Names and pages of the parents of the check.
 pub(super) fn parent_links(visit: &PageRequest, check: &Check) -> Vec<(String, String)> {
     visit.handle().with_state(|state| {
         let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id));

@@ -1,4 +1,4 @@
-//! The page of a check: its status in a sentence, how to ping it, when it is expected, who is told, and how it has been.
+//! Overview page of a check: its status as a sentence, ping URL, schedule, channels, and history.
 
 use askama::Template;
 
@@ -29,15 +29,15 @@ use crate::web::snippet::{PingAddress, Snippet, build_snippets};
 use crate::web::time_display::DisplayTime;
 use crate::web::untrusted_text::{TextSpan, split_links};
 
-/// Entries of the log on this page; all are on its own.
+/// Number of log entries on this page. The log page has all of them.
 const SHOWN_ENTRIES: usize = 20;
-/// Runs in the picture of durations: see [limits](crate::docs::limits).
+/// Maximum number of runs in the plot of durations: see [limits](crate::docs::limits).
 const PLOTTED_RUNS: usize = 500;
-/// Runs in the table below it.
+/// Maximum number of runs in the table below the plot.
 const LISTED_RUNS: usize = 30;
-/// Moments of the schedule that are shown.
+/// Number of upcoming runs of the schedule that are shown.
 const UPCOMING_RUNS: usize = 5;
-/// Checks of the project whose zones are tried for a diagnosis.
+/// Maximum number of checks of the project whose time zones are tried for a diagnosis.
 const MAX_CHECKS_COMPARED: usize = 200;
 
 #[derive(Template)]
@@ -47,9 +47,9 @@ struct CheckPage {
     top: CheckHeader,
     present: CheckStatusPanel,
     live: Option<LiveSubscription>,
-    /// The source of files that owns it.
+    /// Configuration source that owns the check.
     declared_in: Option<String>,
-    /// Nothing has pinged it yet.
+    /// True if the check has never been pinged.
     is_fresh: bool,
     url: String,
     other_form: Option<AlternativePingUrl>,
@@ -59,9 +59,9 @@ struct CheckPage {
     surprises: Vec<String>,
     diagnosis: Option<(String, String)>,
     told: Vec<CheckChannelRow>,
-    /// What was told of it last.
+    /// Last deliveries about the check.
     deliveries: Vec<CheckDeliveryRow>,
-    /// Names and pages of what it depends on.
+    /// Names and pages of its parents.
     parents: Vec<(String, String)>,
     after: String,
     tags: Vec<String>,
@@ -74,14 +74,14 @@ struct CheckPage {
     runs: Vec<(DisplayTime, String, bool)>,
 }
 
-/// What of it changes as pings come, for the script that shows it.
+/// Part of the page that changes with pings, for the script that replaces it.
 #[derive(Template)]
 #[template(path = "_check.html", config = "src/web/askama.toml")]
 struct CheckStatusFragment {
     present: CheckStatusPanel,
 }
 
-/// What changes as pings come.
+/// Values that change with pings.
 struct CheckStatusPanel {
     standing: StatusExplanation,
     shape: &'static str,
@@ -110,15 +110,15 @@ impl CheckStatusPanel {
     }
 }
 
-/// The other form of the ping URL.
+/// Other form of the ping URL.
 struct AlternativePingUrl {
-    /// What it is by.
+    /// Key of the other form: UUID or slug.
     by: &'static str,
-    /// Where the page shows it.
+    /// URL of the page that shows it.
     link: String,
 }
 
-/// Where its forms and buttons lead.
+/// Targets of its forms and buttons.
 struct CheckLinks {
     pause: String,
     resume: String,
@@ -132,7 +132,7 @@ struct CheckLinks {
     integrations: String,
 }
 
-/// What was read of the check for the page.
+/// Recent pings and flips of the check.
 struct RecentActivity {
     pings: Vec<Ping>,
     durations: Vec<Option<i64>>,
@@ -152,7 +152,7 @@ impl RecentActivity {
         })
     }
 
-    /// What is known of the change that took the check down.
+    /// Details of the change that took the check down.
     fn downtime_facts(&self) -> FailureContext {
         let at = self.last_flip.map_or(Timestamp::from_micros(i64::MAX), |flip| flip.at);
         let before = || self.pings.iter().zip(&self.durations).filter(|(ping, _)| ping.at <= at);
@@ -163,7 +163,7 @@ impl RecentActivity {
         }
     }
 
-    /// The runs that were measured, oldest first.
+    /// Measured runs, oldest first.
     fn measured_runs(&self) -> Vec<plot::PlottedRun> {
         let run = |(ping, took): (&Ping, &Option<i64>)| {
             Some(plot::PlottedRun { end: ping.at, took: (*took)?, failed: ping.kind == PingKind::Fail })
@@ -173,14 +173,13 @@ impl RecentActivity {
         runs
     }
 
-    /// When the last runs began, or ended where nothing else is known.
+    /// Start times of the last runs. If the start of a run is unknown, its end is used.
     fn run_starts(&self) -> Vec<Timestamp> {
         let ends = self.pings.iter().zip(&self.durations).filter(|(ping, _)| matches!(ping.kind, PingKind::Success | PingKind::Fail));
         ends.take(timezone_mismatch::MAX_RUNS).map(|(ping, took)| ping.at.plus_micros(-took.unwrap_or(0))).collect()
     }
 }
 
-/// The page.
 pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let (live, check) = (visit.live_subscription(), visit.check()?);
     let read = RecentActivity::read(visit, check)?;
@@ -233,12 +232,12 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(if shows_key { html.without_caching() } else { html }.into())
 }
 
-/// The word for a status that picks its shape.
+/// Style of a status.
 pub(super) fn status_shape(status: VisibleStatus) -> &'static str {
     if status == VisibleStatus::Grace { "late" } else { status.name() }
 }
 
-/// What came last and what comes next, where the banner does not say it.
+/// Last ping and next run, if the banner does not show them.
 fn last_ping_text(visit: &PageRequest, check: &Check, pings: &[Ping], times: &TimeFormatter<'_>) -> String {
     let last = pings.first().map(|ping| format!("Last ping {}, {}.", times.at(ping.at), log::ping_label(ping).1));
     let is_down = check.state.visible_status(&check.settings, visit.now) == VisibleStatus::Down;
@@ -247,7 +246,7 @@ fn last_ping_text(visit: &PageRequest, check: &Check, pings: &[Ping], times: &Ti
     [last, next].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// When it is expected, in words.
+/// Description of the schedule.
 fn expectation_text(check: &Check) -> String {
     let settings = &check.settings;
     let zone = settings.schedule.as_ref().map_or_else(String::new, |_| format!(" in {}", settings.tz.name()));
@@ -277,8 +276,9 @@ fn check_links(visit: &PageRequest, check: &Check) -> CheckLinks {
     }
 }
 
-/// The ping URL in the form that is asked for, and the other form if there are two. That by slug holds the ping key of the project, which
-/// makes checks, so only those who may change the project see it.
+/// Ping URL in the selected form, and the other form if there are two. A URL by slug contains the
+/// ping key of the project, which can create checks, so only users who may change the project see
+/// it.
 fn ping_urls(visit: &PageRequest, check: &Check) -> Result<(String, Option<AlternativePingUrl>), PageError> {
     let by_uuid = visit.dashboard.ping_url(check.uuid);
     let by_slug = if visit.is_allowed(Need::Write) { visit.dashboard.slug_url(visit.project()?.id, &check.settings.slug) } else { None };
@@ -291,12 +291,12 @@ fn ping_urls(visit: &PageRequest, check: &Check) -> Result<(String, Option<Alter
     })
 }
 
-/// That the pings of a check come as if its zone were another one, in words.
+/// Diagnosis if the pings fit another time zone than that of the check.
 pub(super) fn zone_diagnosis(visit: &PageRequest, check: &Check) -> Result<Option<String>, PageError> {
     Ok(diagnose_zone(visit, check, &RecentActivity::read(visit, check)?).map(|found| found.describe()))
 }
 
-/// The zone in which the pings of a check would fit its schedule, if they do not in its own.
+/// Time zone in which the pings of a check would fit its schedule, if they do not in its own.
 fn diagnose_zone(visit: &PageRequest, check: &Check, read: &RecentActivity) -> Option<TimezoneMismatch> {
     let schedule = check.settings.schedule.as_ref()?;
     let mut zones = vec![visit.viewer.zone.clone(), Timezone::utc()];

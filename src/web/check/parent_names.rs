@@ -1,4 +1,4 @@
-//! The checks that a check depends on, as its form names them.
+//! Names of parents in the form of a check.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,16 @@ use crate::manage::{self, OperationError};
 use crate::web::page_error::PageError;
 use crate::web::page_request::PageRequest;
 
-/// Checks that a form proposes: see [limits](crate::docs::limits). Others can be typed all the same.
+/// Maximum number of checks that a form suggests: see [limits](crate::docs::limits). Others can
+/// still be typed.
 const MAX_SUGGESTIONS: usize = 500;
 
-/// What the checks of a project are called in forms: by name, or by UUID where there is no name or several have it.
+/// Names of the checks of a project in forms: the name, or the UUID if there is no name or if
+/// several checks have it.
 pub(super) struct ParentNames(BTreeMap<CheckId, String>);
 
 impl ParentNames {
-    /// Those of the project of the page. Looks at all of its checks.
+    /// Reads the names of all checks of the project of the page.
     pub(super) fn for_project(visit: &PageRequest) -> Result<Self, PageError> {
         let (mut found, mut times) = (Vec::new(), BTreeMap::<String, usize>::new());
         visit.handle().for_each_check(visit.project()?.id, |check| {
@@ -31,18 +33,18 @@ impl ParentNames {
         Ok(Self(found.into_iter().map(called).collect()))
     }
 
-    /// What parents are called.
+    /// Names of these parents.
     pub(super) fn names_of(&self, parents: &Parents) -> Vec<String> {
         parents.ids().iter().filter_map(|id| self.0.get(id)).cloned().collect()
     }
 
-    /// Checks that a check may depend on.
+    /// Checks that a check may depend on, without itself.
     pub(super) fn suggestions(&self, own: Option<CheckId>) -> Vec<String> {
         let others = self.0.iter().filter(|(id, _)| Some(**id) != own).map(|(_, name)| name.clone());
         others.take(MAX_SUGGESTIONS).collect()
     }
 
-    /// The parents that somebody typed, by these names or as the command line takes them.
+    /// Parses typed parents: these names, or the forms that the command line accepts.
     pub(super) fn parse_parents(&self, visit: &PageRequest, typed: &[String]) -> Result<Parents, CheckFormError> {
         let project = visit.project().ok().map(|project| project.id);
         let mut ids = Vec::new();
@@ -64,7 +66,7 @@ fn unknown_parent_error(text: &str, error: &OperationError) -> CheckFormError {
     }
 }
 
-/// Something is wrong with what was typed.
+/// Error in the parents of a form.
 pub(super) fn parent_error(reason: &str) -> CheckFormError {
     let mut letters = reason.chars();
     let first: String = letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();

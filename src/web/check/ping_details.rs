@@ -1,4 +1,4 @@
-//! One ping with what it sent, shown as the text that it is.
+//! Page of one ping with its body, shown as plain text.
 
 use std::borrow::Cow;
 
@@ -35,22 +35,21 @@ struct PingPage {
     content: Option<PingBody>,
 }
 
-/// What a ping sent.
+/// Body of a ping.
 struct PingBody {
     size: String,
     download: String,
-    /// Of a mail: its subject.
+    /// Subject of a mail.
     subject: Option<String>,
-    /// Of a mail: whether its source is shown, and where the other is.
+    /// For a mail: true if its source is shown, and the URL of the other view.
     source: Option<(bool, String)>,
     shown: SanitizedText,
-    /// Where more of it is shown, and how much; `None`: nowhere.
+    /// URL and label of a link that shows more of the body. `None` if it is already shown.
     more: Option<(String, String)>,
-    /// Where escape sequences are shown.
+    /// URL of a view with escape sequences.
     escapes: String,
 }
 
-/// The page.
 pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let (check, ping) = find_ping(visit)?;
     let body = visit.handle().body(check, ping.n)?.filter(|body| !body.is_empty());
@@ -76,7 +75,7 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     Ok(HtmlPage::from_template(&page).into())
 }
 
-/// What a ping sent, for a browser to keep.
+/// Sends the body of a ping as a file.
 pub(crate) fn download_body(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let (check, ping) = find_ping(visit)?;
     let body = visit.handle().body(check, ping.n)?.ok_or_else(PageError::not_found)?;
@@ -95,7 +94,8 @@ fn find_ping(visit: &PageRequest) -> Result<(&Check, Ping), PageError> {
     ping.map(|ping| (check, ping)).ok_or_else(PageError::not_found)
 }
 
-/// Returns the text of a ping. Of a mail that is its subject and its decoded text: other fields of its header hold the address that pings.
+/// Text of a ping. For a mail it is the subject and the decoded text, because other header fields
+/// contain the ping address.
 fn readable_body(ping: &Ping, body: &[u8]) -> String {
     match ping.origin.scheme {
         PingScheme::Email => {
@@ -106,7 +106,7 @@ fn readable_body(ping: &Ping, body: &[u8]) -> String {
     }
 }
 
-/// Returns a text without what would let people ping who may only read.
+/// Removes everything from a text that would let a read-only viewer ping.
 fn mask_ping_addresses(visit: &PageRequest, check: &Check, text: &str) -> String {
     let keys = key::list(visit.handle(), Some(check.project));
     let keys = keys.iter().filter_map(|(_, key)| if let KeySecret::Ping(key) = &key.secret { Some(key.as_str()) } else { None });
@@ -132,7 +132,7 @@ fn ping_body(visit: &PageRequest, check: &Check, ping: &Ping, body: &[u8]) -> Pi
     let text = if may_write { Cow::Borrowed(text) } else { Cow::Owned(masked(&String::from_utf8_lossy(text)).into_bytes()) };
     let mut shown = untrusted_text::sanitize(&text, most, escapes);
     if !may_write {
-        // What was taken out may have divided an address.
+        // Removed control characters may have split an address.
         shown.text = masked(&shown.text);
     }
     let all_of_it = if text.len() > MAX_SHOWN_BYTES { format!("the first {}", format_size(MAX_SHOWN_BYTES as u64)) } else { "all".into() };

@@ -1,27 +1,27 @@
-//! How long runs took, as marks in a picture of fixed size; the page draws it.
+//! Durations of runs as marks in a plot of fixed size, which the page draws.
 
 use crate::domain::formatting::format_duration;
 use crate::domain::timestamp::Timestamp;
 
-/// Width and height of the picture.
+/// Width and height of the plot.
 pub(crate) const SIZE: (i64, i64) = (720, 160);
 /// Free space around the marks.
 const MARGIN: i64 = 12;
-/// From how many times the median on a run makes the scale logarithmic.
+/// Ratio of the longest run to the median above which the scale is logarithmic.
 const LOG_SCALE_RATIO: i64 = 50;
 
-/// A run that was measured.
+/// A measured run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PlottedRun {
-    /// When it ended.
+    /// End of the run.
     pub(crate) end: Timestamp,
-    /// Microseconds that it took; never negative.
+    /// Duration in microseconds, never negative.
     pub(crate) took: i64,
-    /// Whether it failed.
+    /// True if the run failed.
     pub(crate) failed: bool,
 }
 
-/// A run in the picture.
+/// Mark of a run in the plot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PlotMark {
     pub(crate) x: i64,
@@ -29,24 +29,24 @@ pub(crate) struct PlotMark {
     pub(crate) failed: bool,
 }
 
-/// The picture and what is said of it.
+/// The plot and its captions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DurationPlot {
-    /// One mark a run, oldest first, from left to right.
+    /// One mark for each run, oldest first, from left to right.
     pub(crate) marks: Vec<PlotMark>,
-    /// The height of the line of the median.
+    /// Vertical position of the line of the median.
     pub(crate) median_y: i64,
-    /// The median in words.
+    /// Median as text.
     pub(crate) median: String,
-    /// What 95 of 100 runs do not exceed, in words.
+    /// 95th percentile as text.
     pub(crate) most: String,
-    /// The longest run in words, which is the top of the picture.
+    /// Longest duration as text. It is the top of the plot.
     pub(crate) longest: String,
-    /// Whether the scale is logarithmic.
+    /// True if the scale is logarithmic.
     pub(crate) is_logarithmic: bool,
 }
 
-/// The picture of these runs, oldest first; `None`: fewer than two say nothing.
+/// Plot of these runs, given oldest first. `None` for fewer than two.
 pub(crate) fn plot_durations(runs: &[PlottedRun]) -> Option<DurationPlot> {
     if runs.len() < 2 {
         return None;
@@ -54,7 +54,7 @@ pub(crate) fn plot_durations(runs: &[PlottedRun]) -> Option<DurationPlot> {
     let mut sorted: Vec<_> = runs.iter().map(|run| run.took).collect();
     sorted.sort_unstable();
     let (median, longest) = (*sorted.get(sorted.len() / 2)?, *sorted.last()?);
-    // The nearest rank.
+    // Nearest-rank method.
     let most = *sorted.get((sorted.len() * 95).div_ceil(100) - 1)?;
     let is_logarithmic = longest > median.saturating_mul(LOG_SCALE_RATIO);
     let height = |took: i64| {

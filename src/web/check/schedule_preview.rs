@@ -1,4 +1,5 @@
-//! What a schedule comes to, shown while it is typed: in words, its next moments, and what changes of the clocks do to it.
+//! Preview of a schedule, shown while a user edits it: a description, its next runs, and the
+//! effects of clock changes.
 
 use askama::Template;
 
@@ -14,41 +15,41 @@ use crate::web::page_error::PageError;
 use crate::web::page_handler::{HtmlPage, PageResponse};
 use crate::web::page_request::PageRequest;
 
-/// Moments that are shown.
+/// Number of runs shown.
 const UPCOMING_RUNS: usize = 5;
 
-/// A moment of a schedule.
+/// A run of a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct UpcomingRun {
-    /// In the zone of the check.
+    /// Time in the zone of the check.
     pub(super) at: String,
-    /// How far away it is.
+    /// Relative time.
     pub(super) away: String,
-    /// On the viewer's clock, if that shows another time.
+    /// Time in the zone of the viewer, if it differs.
     pub(super) yours: Option<String>,
 }
 
-/// See the module.
+/// Preview of a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SchedulePreview {
-    /// What it comes to, or what is wrong.
+    /// Description of the schedule, or the error.
     pub(super) words: Result<String, String>,
     pub(super) next: Vec<UpcomingRun>,
     pub(super) surprises: Vec<String>,
-    /// When it is late and when down.
+    /// Times at which the check becomes late and down.
     pub(super) end: String,
 }
 
-/// The block alone, for who types.
+/// The preview alone, for the script of the form.
 #[derive(Template)]
 #[template(path = "_typed.html", config = "src/web/askama.toml")]
 struct PreviewFragment {
     preview: SchedulePreview,
-    /// What the words would have made of the last pings.
+    /// Summary of the keyword filters, tried on the last pings.
     matches: String,
 }
 
-/// The block.
+/// Renders the preview.
 pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
     let fields = CheckFormFields::from_query(&visit.query);
     let yours = TimeFormatter { now: visit.now, zone: &visit.viewer.zone };
@@ -58,7 +59,7 @@ pub(crate) fn show(visit: &PageRequest) -> Result<PageResponse, PageError> {
 }
 
 impl SchedulePreview {
-    /// What the fields come to, for a viewer with this clock.
+    /// Preview of the fields for a viewer with this formatter.
     pub(super) fn new(fields: &CheckFormFields, yours: &TimeFormatter<'_>) -> Self {
         match fields.describe_schedule() {
             Err(wrong) => Self { words: Err(wrong), next: Vec::new(), surprises: Vec::new(), end: String::new() },
@@ -81,7 +82,7 @@ impl SchedulePreview {
     }
 }
 
-/// The next moments of a schedule.
+/// Next runs of a schedule.
 pub(super) fn upcoming_runs(schedule: &Schedule, zone: &Timezone, most: usize, yours: &TimeFormatter<'_>) -> Vec<UpcomingRun> {
     let own = TimeFormatter { zone, ..*yours };
     let next = |at: Timestamp| UpcomingRun {
@@ -92,7 +93,7 @@ pub(super) fn upcoming_runs(schedule: &Schedule, zone: &Timezone, most: usize, y
     schedule.occurrences(yours.now, zone).take(most).map(next).collect()
 }
 
-/// When the first moment is missed.
+/// Times at which the check is late and down if it misses the first run.
 fn late_text(first: Timestamp, zone: &Timezone, fields: &CheckFormFields, yours: &TimeFormatter<'_>) -> String {
     let own = TimeFormatter { zone, ..*yours };
     match fields.grace.parse_seconds() {
@@ -101,7 +102,7 @@ fn late_text(first: Timestamp, zone: &Timezone, fields: &CheckFormFields, yours:
     }
 }
 
-/// What a period and a grace time come to.
+/// Description of a period and a grace time.
 fn period_text(period: &DurationInput, grace: &DurationInput) -> String {
     let words =
         |length: &DurationInput| length.parse_seconds().map(|seconds| format_duration(Timestamp::from_secs(seconds.get()).micros()));
@@ -113,7 +114,7 @@ fn period_text(period: &DurationInput, grace: &DurationInput) -> String {
 }
 
 impl CheckFormFields {
-    /// When the check is expected, in words, with its schedule and zone if it has one; or what is wrong.
+    /// Description of the schedule, with the schedule and time zone if there is one, or the error.
     fn describe_schedule(&self) -> Result<(String, Option<(Schedule, Timezone)>), String> {
         let settings = self.to_schedule_edit()?.apply_to(&CheckSettings::default(), None);
         let words = settings.describe_schedule();

@@ -1,4 +1,4 @@
-//! What is done to many checks of the list at once.
+//! Bulk actions on checks of the list.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,25 +23,25 @@ use crate::web::page_request::{PageRequest, Query};
 use crate::web::page_routes::Page;
 use crate::wire::reply::HttpError;
 
-/// Commands that are handed over before their answers are waited for: pings find room between them. See [limits](crate::docs::limits).
+/// Number of commands queued before their results are awaited, so that pings are processed in
+/// between. See [limits](crate::docs::limits).
 const COMMANDS_PER_BATCH: usize = 500;
-/// Checks that may be named one by one: see [limits](crate::docs::limits).
+/// Maximum number of checks that can be selected one by one: see [limits](crate::docs::limits).
 const MAX_SELECTED: usize = 1_000;
-/// Names that the page that asks shows.
+/// Maximum number of names shown on the confirmation page.
 const NAMES_SHOWN: usize = 50;
 
-/// What was ticked and typed in the form below the list.
+/// Input of the form below the list.
 pub(super) struct BulkFormInput {
-    /// The numbers of checks.
+    /// Ids of the ticked checks.
     pub(super) selected: HashSet<u64>,
-    /// All that match.
+    /// True if all checks that match the filter are selected.
     pub(super) is_all: bool,
     pub(super) tag: String,
-    /// The UUID of a channel.
+    /// UUID of a channel.
     pub(super) channel: String,
 }
 
-/// What is to be done.
 enum BulkAction {
     Pause,
     Resume,
@@ -51,7 +51,7 @@ enum BulkAction {
     Delete,
 }
 
-/// What has come of it, in numbers of checks.
+/// Result of a bulk action, as numbers of checks.
 #[derive(Clone, Copy, Default)]
 struct BulkResult {
     changed: usize,
@@ -76,7 +76,7 @@ struct BulkDeletePage {
 }
 
 impl BulkAction {
-    /// What the form asks for, or what is missing in it.
+    /// Parses the action of a form, or returns a message about missing input.
     fn from_form(visit: &PageRequest, project: ProjectId, form: &FormData) -> Result<Self, &'static str> {
         let tag = || {
             let tag = form.get("new_tag").trim();
@@ -103,7 +103,7 @@ impl BulkAction {
         })
     }
 
-    /// What it means for one check.
+    /// Step of the action for one check.
     fn step_for(&self, check: &Check) -> BulkStep {
         let own = &check.settings.tags;
         let tagged =
@@ -115,32 +115,32 @@ impl BulkAction {
             Self::AddTag(tag) if own.contains(tag) => BulkStep::Unchanged,
             Self::AddTag(tag) => Tags::parse(format!("{} {tag}", own.as_str()).trim()).map_or(BulkStep::TooManyTags, tagged),
             Self::RemoveTag(tag) if !own.contains(tag) => BulkStep::Unchanged,
-            // Fewer tags than are stored may be over a limit still.
+            // The remaining tags may still exceed a limit.
             Self::RemoveTag(tag) => tagged(Tags::from_stored(&own.iter().filter(|own| own != tag).collect::<Vec<_>>().join(" "))),
             Self::Delete => BulkStep::Submit(Command::DeleteCheck(check.id)),
-            // Many are assigned by one command.
+            // Assignments use one command for many checks.
             Self::Assign(..) => BulkStep::Unchanged,
         }
     }
 }
 
-/// What is to be done with a check.
+/// Step for one check.
 enum BulkStep {
     Submit(Command),
-    /// It is so already.
+    /// The check already has the requested state.
     Unchanged,
-    /// It has too many tags for one more.
+    /// The check has the maximum number of tags.
     TooManyTags,
 }
 
-/// What a form comes to before anything is done.
+/// Parsed form, before anything is executed.
 enum BulkRequest {
-    /// A page that asks, or says what is missing.
+    /// A page that asks for confirmation, or reports missing input.
     Respond(PageResponse),
     Execute(Box<BulkSelection>),
 }
 
-/// What is to be done to which checks of a list, and how many of those that were named are gone.
+/// Action, the checks that it applies to, and the number of selected checks that no longer exist.
 struct BulkSelection {
     request: PageRequest,
     query: CheckListQuery,
@@ -149,7 +149,7 @@ struct BulkSelection {
     deleted: usize,
 }
 
-/// Does it, or asks first.
+/// Executes the action, or asks for confirmation first.
 pub(crate) async fn apply_bulk_action(visit: PageRequest, form: FormData) -> Result<PageResponse, PageError> {
     let site = Arc::clone(&visit.dashboard);
     let BulkSelection { request: visit, query: wanted, action, checks, deleted: gone } =
@@ -182,7 +182,7 @@ fn parse_request(visit: PageRequest, form: &FormData) -> Result<BulkRequest, Pag
     Ok(BulkRequest::Execute(Box::new(BulkSelection { request: visit, query: wanted, action, checks, deleted: gone })))
 }
 
-/// The list once more, with what was ticked and typed, and what is missing.
+/// Renders the list again, with the submitted input and a message about missing input.
 fn redisplay_list(mut visit: PageRequest, wanted: CheckListQuery, form: &FormData, missing: &str) -> Result<PageResponse, PageError> {
     let given = BulkFormInput {
         selected: form.get_all("check").filter_map(|id| id.parse().ok()).collect(),
@@ -194,7 +194,8 @@ fn redisplay_list(mut visit: PageRequest, wanted: CheckListQuery, form: &FormDat
     Ok(super::render_list(&visit, wanted, Some(Banner::error(missing)), Some(given))?.with_invalid_form().into())
 }
 
-/// The checks of the project that a form names, or all that fit the filter; and how many of those that it names are gone.
+/// Checks of the project that a form selects, or all that match the filter. Also returns the number
+/// of selected checks that no longer exist.
 fn select_checks(visit: &PageRequest, form: &FormData, wanted: &CheckListQuery) -> Result<(Vec<Check>, usize), PageError> {
     let project = visit.project()?.id;
     if form.has("all") {
@@ -241,7 +242,7 @@ async fn execute(visit: &PageRequest, action: &BulkAction, checks: &[Check]) -> 
             }
         }
         for answer in answers {
-            // A writer that is gone has not answered.
+            // An error here means that the writer has ended.
             match answer?.await.map_err(|_| HttpError::Unavailable)?? {
                 Ok(_) => tally.changed += 1,
                 Err(CommandError::NotFound) => tally.deleted += 1,
@@ -253,7 +254,7 @@ async fn execute(visit: &PageRequest, action: &BulkAction, checks: &[Check]) -> 
     Ok(tally)
 }
 
-/// What the list says after it, from the numbers in its URL.
+/// Message about the result, from the numbers in the URL.
 pub(super) fn result_banner(query: &Query) -> Option<Banner> {
     let number = |name: &str| query.get(name).parse::<usize>().ok().unwrap_or_default();
     if query.get("m") != "bulk" {

@@ -1,4 +1,4 @@
-//! The list that somebody came from, as it was: its query goes along in the addresses of a check's pages, and leads back when they are done.
+//! Link back to the list of checks: the URLs of the pages of a check carry the query of the list.
 
 use percent_encoding::utf8_percent_encode;
 
@@ -6,29 +6,29 @@ use super::query::{CheckListQuery, URL_ESCAPES};
 use crate::domain::user::preferences::ListPreferences;
 use crate::wire::request;
 
-/// The query of a list, with its question mark; empty: there is nothing special about it.
+/// Query of a list, with its question mark. Empty for the default list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ListReturn(String);
 
 impl ListReturn {
-    /// What the address of a page says (`back=`). Whoever made the address may have something else in mind, so it is written anew from what
-    /// a list takes.
+    /// Parses the `back` parameter of a page. It is untrusted, so it is rebuilt from the parameters
+    /// that a list accepts.
     pub(crate) fn parse(said: &str, usual: ListPreferences) -> Self {
         let pairs: Vec<_> = request::form_pairs(said).filter_map(|(name, value)| name.zip(value)).collect();
         Self::from_query(&CheckListQuery::parse(&pairs, usual))
     }
 
-    /// Back to this list.
+    /// Link back to this list.
     pub(super) fn from_query(wanted: &CheckListQuery) -> Self {
         Self(wanted.to_query_string())
     }
 
-    /// The address of the list, from that of a list of which nothing is said.
+    /// URL of the list, from the URL of the default list.
     pub(crate) fn list_url(&self, list: &str) -> String {
         format!("{list}{}", self.0)
     }
 
-    /// The address of a page of a check from which it goes on to lead back.
+    /// URL of a page of a check that carries this link.
     pub(crate) fn url_with_return(&self, page: &str) -> String {
         match self.0.strip_prefix('?') {
             Some(query) => format!("{page}?back={}", utf8_percent_encode(query, URL_ESCAPES)),
@@ -55,7 +55,7 @@ mod tests {
             ("q=%ff&status=down", "?status=down"),
         ] {
             assert_eq!(back(said).list_url("/list/"), format!("/list/{list}"), "{said}");
-            // What goes along is read as the same.
+            // The query survives the round trip.
             let along = back(said).url_with_return("/check/");
             let query = along.strip_prefix("/check/").unwrap();
             let said_on = request::form_pairs(query.strip_prefix('?').unwrap_or_default()).find_map(|(_, value)| value).unwrap_or_default();

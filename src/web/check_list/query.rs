@@ -1,4 +1,4 @@
-//! Which checks a list shows, in which order, and which part of them. Pure: what the URL says is all that it knows.
+//! Filter, order and page of a list of checks. Pure: the URL is its only input.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -14,37 +14,37 @@ use crate::domain::timestamp::Timestamp;
 pub(super) use crate::domain::user::preferences::By;
 use crate::domain::user::preferences::{ListPreferences, SortOrder};
 
-/// Tags that a list is filtered by at most.
+/// Maximum number of tags in a filter.
 const MAX_TAGS: usize = 20;
-/// Characters of a search.
+/// Maximum number of characters of a search.
 const MAX_SEARCH_CHARS: usize = 200;
-/// The last page there can be. Whoever asks for a later one gets this.
+/// Highest page number. Higher ones are reduced to it.
 const LAST_PAGE: usize = 100_000;
-/// What stands in a URL as it is.
+/// Characters that need no escape in a URL.
 pub(super) const URL_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
-/// How a check is shown, the most urgent first.
+/// Display status of a check, the most urgent first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum DisplayStatus {
-    /// It is overdue or has failed.
+    /// The check is overdue beyond its grace time, or has failed.
     Down,
-    /// It is overdue, and its grace is not over.
+    /// The check is overdue, within its grace time.
     Late,
-    /// A run is going on, and it is neither of these.
+    /// A run is in progress, and the check is neither down nor late.
     Running,
-    /// Its last run succeeded.
+    /// The last run succeeded.
     Up,
-    /// It has never been pinged.
+    /// The check has never been pinged.
     New,
-    /// It is not watched.
+    /// The check is not monitored.
     Paused,
 }
 
 impl DisplayStatus {
-    /// All of them, the most urgent first.
+    /// All values, the most urgent first.
     pub(crate) const ALL: [Self; 6] = [Self::Down, Self::Late, Self::Running, Self::Up, Self::New, Self::Paused];
 
-    /// How a check is shown.
+    /// Display status of a check.
     pub(crate) fn from_status(status: VisibleStatus, runs: bool) -> Self {
         match status {
             VisibleStatus::Down => Self::Down,
@@ -56,7 +56,7 @@ impl DisplayStatus {
         }
     }
 
-    /// Its name in URLs and styles.
+    /// Name in URLs and styles.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Down => "down",
@@ -68,7 +68,7 @@ impl DisplayStatus {
         }
     }
 
-    /// Its word.
+    /// Label.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Down => "Down",
@@ -80,7 +80,8 @@ impl DisplayStatus {
         }
     }
 
-    /// Whether a check counts as this. A check that runs counts twice: as running, and as what it was before.
+    /// True if a check counts as this status. A check with a run in progress counts as running and
+    /// as its previous status.
     pub(crate) fn includes(self, status: VisibleStatus, runs: bool) -> bool {
         if self == Self::Running { runs } else { self == Self::from_status(status, false) }
     }
@@ -90,29 +91,30 @@ impl DisplayStatus {
     }
 }
 
-/// What the URL of a list says. [`Wanted::parse`] reads what [`Wanted::to_query_string`] writes.
+/// Query of a list in a URL. [`CheckListQuery::parse`] reads the output of
+/// [`CheckListQuery::to_query_string`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CheckListQuery {
-    /// Those that count as one of these; none: all.
+    /// Checks that count as one of these statuses. Empty: all.
     pub(super) statuses: BTreeSet<DisplayStatus>,
-    /// Those that have all of these tags.
+    /// Checks with all of these tags.
     pub(super) tags: Vec<String>,
-    /// Those in which every word of this is found.
+    /// Checks that contain every word of this search.
     pub(super) search: String,
-    /// Those that tell nobody.
+    /// True to show only checks without channels.
     pub(super) without_channels: bool,
-    /// What they are sorted by.
+    /// Sort order.
     pub(super) order: SortOrder,
-    /// Rows of a page.
+    /// Rows per page.
     pub(super) page_size: usize,
-    /// What is so where the URL does not say it.
+    /// Values that apply if the URL does not have them.
     pub(super) defaults: ListPreferences,
-    /// Which page, from 1 on.
+    /// Page number, starting at 1.
     pub(super) page: usize,
 }
 
 impl CheckListQuery {
-    /// Reads the parameters of a URL. What is not known is as if it were not there.
+    /// Parses the parameters of a URL. Unknown ones are ignored.
     pub(crate) fn parse(pairs: &[(String, String)], usual: ListPreferences) -> Self {
         let mut wanted = Self {
             statuses: BTreeSet::new(),
@@ -141,12 +143,12 @@ impl CheckListQuery {
         wanted
     }
 
-    /// Its pairs of a URL, what is usual left out.
+    /// Parameters for a URL, without default values.
     pub(super) fn pairs(&self) -> Vec<(&'static str, String)> {
         self.pairs_except(Some(self.defaults))
     }
 
-    /// Its pairs of a URL without how the list is shown where that is so.
+    /// Parameters for a URL, without list preferences that equal `usual`.
     fn pairs_except(&self, usual: Option<ListPreferences>) -> Vec<(&'static str, String)> {
         let mut pairs: Vec<_> = self.statuses.iter().map(|shown| ("status", shown.name().to_owned())).collect();
         pairs.extend(self.tags.iter().map(|tag| ("tag", tag.clone())));
@@ -168,22 +170,22 @@ impl CheckListQuery {
         pairs
     }
 
-    /// The query of its URL, with its question mark; empty if all is usual.
+    /// Query for a URL, with its question mark. Empty if it has only default values.
     pub(crate) fn to_query_string(&self) -> String {
         format_query(self.pairs())
     }
 
-    /// The same with what is usual, for links that change what that is.
+    /// Query with default values included, for links that change the defaults.
     pub(super) fn to_full_query_string(&self) -> String {
         format_query(self.pairs_except(None))
     }
 
-    /// Whether it leaves any checks out.
+    /// True if the filter excludes any checks.
     pub(crate) fn is_filtered(&self) -> bool {
         !self.statuses.is_empty() || !self.tags.is_empty() || !self.search.is_empty() || self.without_channels
     }
 
-    /// The same with something changed, from its first page on.
+    /// Copy with a change, back on the first page.
     pub(super) fn with_change(&self, change: impl FnOnce(&mut Self)) -> Self {
         let mut wanted = Self { page: 1, ..self.clone() };
         change(&mut wanted);
@@ -201,7 +203,7 @@ fn format_query(pairs: Vec<(&'static str, String)>) -> String {
     query
 }
 
-/// What checks are looked at by.
+/// Filter for checks, prepared from the query.
 pub(crate) struct CheckListFilter<'w> {
     query: &'w CheckListQuery,
     words: Vec<String>,
@@ -214,7 +216,7 @@ impl<'w> CheckListFilter<'w> {
         Self { query: wanted, words, uuid: parse_hyphenated_uuid(&wanted.search) }
     }
 
-    /// Whether a check is in the list.
+    /// True if a check is in the list.
     pub(crate) fn matches(&self, check: &Check, status: VisibleStatus, is_untold: bool) -> bool {
         let CheckListQuery { statuses, tags, .. } = self.query;
         let (settings, runs) = (&check.settings, check.state.run.is_some());
@@ -227,14 +229,14 @@ impl<'w> CheckListFilter<'w> {
             }
     }
 
-    /// Whether every word stands in its name, slug, tags or description, whatever the case.
+    /// True if every word occurs in the name, slug, tags or description, ignoring case.
     fn matches_text(&self, settings: &CheckSettings) -> bool {
         let texts = [settings.name.as_str(), settings.slug.as_str(), settings.tags.as_str(), settings.desc.as_str()].map(str::to_lowercase);
         self.words.iter().all(|word| texts.iter().any(|text| text.contains(word.as_str())))
     }
 }
 
-/// What a list remembers of a check until it is known which rows are shown.
+/// Data of a check that is kept until the rows of the page are known.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckListItem {
     pub(crate) id: CheckId,
@@ -244,7 +246,7 @@ pub(crate) struct CheckListItem {
     pub(crate) next: Option<Timestamp>,
 }
 
-/// The checks of the wanted page, in order.
+/// Checks of the requested page, in order.
 pub(crate) fn sort_page(mut items: Vec<CheckListItem>, wanted: &CheckListQuery) -> Vec<CheckId> {
     let from = (wanted.page - 1).saturating_mul(wanted.page_size);
     let order = |one: &CheckListItem, other: &CheckListItem| {
@@ -254,7 +256,7 @@ pub(crate) fn sort_page(mut items: Vec<CheckListItem>, wanted: &CheckListQuery) 
     if from >= items.len() {
         return Vec::new();
     }
-    // Only the page is put in order; it is found in the time of one look at all of them.
+    // Only the page is sorted. Finding its beginning takes linear time.
     if from > 0 {
         items.select_nth_unstable_by(from, order);
         items.drain(..from);
@@ -270,7 +272,7 @@ pub(crate) fn sort_page(mut items: Vec<CheckListItem>, wanted: &CheckListQuery) 
 fn compare_items(one: &CheckListItem, other: &CheckListItem, by: By) -> Ordering {
     let name = |item: &'_ CheckListItem| Arc::clone(&item.settings);
     let by_name = || compare_natural(name(one).name.as_str(), name(other).name.as_str());
-    // What has no time comes last.
+    // Checks without a time come last.
     let time = |at: Option<Timestamp>| at.map_or(i64::MAX, Timestamp::micros);
     let latest = |at: Option<Timestamp>| at.map_or(i64::MAX, |at| -at.micros());
     let first = match by {
@@ -283,7 +285,8 @@ fn compare_items(one: &CheckListItem, other: &CheckListItem, by: By) -> Ordering
     first.then_with(second).then(one.id.cmp(&other.id))
 }
 
-/// The order of names as people expect it: whatever the case, and numbers by what they count (`job 9` before `job 10`).
+/// Natural order of names: case is ignored, and numbers are compared by value (`job 9` before `job
+/// 10`).
 pub(super) fn compare_natural(one: &str, other: &str) -> Ordering {
     let (mut left, mut right) = (one, other);
     loop {
@@ -310,7 +313,7 @@ pub(super) fn compare_natural(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// The digits that a text begins with, without zeros in front, and what comes after them.
+/// Splits off the digits at the start of a text, without leading zeros.
 fn split_number(text: &str) -> Option<(&str, &str)> {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at_checked(end).filter(|(digits, _)| !digits.is_empty())?;

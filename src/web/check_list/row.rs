@@ -1,4 +1,4 @@
-//! One row of the list of checks: all that is said about a check on one line.
+//! Row of the list of checks: everything that is shown about a check on one line.
 
 use std::fmt::Write as _;
 
@@ -9,40 +9,40 @@ use crate::domain::recent_outcomes::{RecentOutcomes, RunOutcome};
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
 use crate::web::time_display::DisplayTime;
 
-/// See the module.
+/// Row of the list of checks.
 pub(crate) struct CheckListRow {
     pub(crate) id: u64,
-    /// Where its page is.
+    /// URL of the page of the check.
     pub(crate) page: String,
     pub(crate) shown: DisplayStatus,
     pub(crate) name: String,
     pub(crate) tags: Vec<String>,
-    /// It tells nobody when it goes down.
+    /// True if no channel is notified about the check.
     pub(crate) is_untold: bool,
     pub(crate) strip: OutcomeStrip,
-    /// When it is expected, in words.
+    /// Description of the schedule.
     pub(crate) plan: String,
-    /// The same as it was given, if the words are not all of it.
+    /// Schedule as configured, if the description does not contain all of it.
     pub(crate) given: String,
     pub(crate) last: Option<DisplayTime>,
     pub(crate) took: Option<String>,
     pub(crate) next: Next<DisplayTime>,
 }
 
-/// What a check waits for.
+/// Next event that a check waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next<At> {
     Nothing,
-    /// A ping is expected.
+    /// A ping is expected at this time.
     Expected(At),
-    /// It was expected.
+    /// A ping was expected at this time.
     Overdue(At),
-    /// A run is going on since.
+    /// A run has been in progress since this time.
     Running(At),
 }
 
 impl Next<Timestamp> {
-    /// What a check that is shown like this waits for.
+    /// Next event of a check with this display status.
     pub(crate) fn of(shown: DisplayStatus, state: &CheckState) -> Self {
         match (shown, state.run, state.next_ping()) {
             (DisplayStatus::Late, _, Some(at)) => Self::Overdue(at),
@@ -64,7 +64,7 @@ impl<At> Next<At> {
     }
 }
 
-/// How long the last run took, in words; `None`: it was not measured.
+/// Duration of the last run as text. `None` if it was not measured.
 pub(crate) fn last_run_duration(state: &CheckState) -> Option<String> {
     state.last_duration.map(|took| if took < MICROS_PER_SEC { "under 1 s".into() } else { format_duration(took) })
 }
@@ -93,13 +93,14 @@ impl CheckListRow {
     }
 }
 
-/// The last outcomes as bars: a low one was on time, a tall one failed, a tall hollow one was missed. One path for each kind.
+/// Last outcomes as bars: short for success, tall for failure, tall and hollow for a missed run.
+/// One path for each kind.
 #[derive(Default)]
 pub(crate) struct OutcomeStrip {
     pub(crate) good: String,
     pub(crate) failed: String,
     pub(crate) missed: String,
-    /// The same in words.
+    /// Description of the outcomes as text.
     pub(crate) words: String,
 }
 

@@ -1,5 +1,5 @@
-//! One for each project that somebody looks at: takes what the engine noted, makes one frame of it for all who look, and keeps the last
-//! ones for those who were away for a moment.
+//! Hub of a project with open pages: takes the changes that the engine recorded, builds one frame
+//! for all pages, and keeps the last frames for clients that reconnect.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,53 +17,55 @@ use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::timestamp::Timestamp;
 use crate::engine::{ChangeSet, ProjectSubscription};
 
-/// Time between two frames, and how much more it is for each stream, up to the longest: see [limits](crate::docs::limits).
+/// Time between two frames, its increase for each stream, and its maximum: see
+/// [limits](crate::docs::limits).
 const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 const FRAME_INTERVAL_PER_STREAM: Duration = Duration::from_millis(1);
 const MAX_FRAME_INTERVAL: Duration = Duration::from_secs(2);
-/// A hub that nobody has asked for so long ends. Tabs that nobody sees ask once a minute.
+/// Time without requests after which a hub ends. Tabs in the background ask once a minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// The longest wait for a change by time: clocks are set.
+/// Maximum wait for a change by time, because clocks can be set.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// Frames that are kept, and their bytes: see [limits](crate::docs::limits).
+/// Maximum number of frames that are kept, and of their bytes: see [limits](crate::docs::limits).
 const MAX_FRAMES: usize = 64;
 const MAX_FRAME_BYTES: usize = 256 << 10;
-/// Checks that are read at once: the writer waits so long.
+/// Maximum number of checks read under one lock, which the writer waits for.
 const CHECKS_PER_READ: usize = 1000;
 
-/// See the module.
+/// Hub of a project.
 pub(super) struct UpdateHub {
     pub(super) project: ProjectId,
-    /// Tells its frames from those of an earlier hub.
+    /// Random number that distinguishes its frames from the frames of an earlier hub.
     pub(super) epoch: u32,
     watch: ProjectSubscription,
-    /// When it began: what has changed by time alone until it first looks has changed since then.
+    /// Start time. Changes by time alone before the first read count from here.
     started: Timestamp,
     buffer: Mutex<FrameBuffer>,
-    /// The number of the newest frame.
+    /// Number of the newest frame.
     newest_number: watch::Sender<u64>,
     streams: AtomicUsize,
-    /// Rings when somebody comes, goes or asks, and when a clock was set by hand.
+    /// Notified when a stream begins or ends, when a client asks, and when a manual clock was
+    /// moved.
     pub(super) wakeup: Notify,
-    /// Somebody has asked since it was looked at.
+    /// True if a client has asked since the last test of this flag.
     pub(super) is_used: AtomicBool,
 }
 
-/// The last frames.
+/// Last frames.
 #[derive(Default)]
 struct FrameBuffer {
     frames: VecDeque<Arc<UpdateFrame>>,
     bytes: usize,
 }
 
-/// What comes after a frame.
+/// Result of asking for the frame after a given one.
 #[derive(Debug)]
 pub(super) enum NextFrame {
-    /// Nothing yet.
+    /// No newer frame exists yet.
     Pending,
-    /// This one.
+    /// The next frame.
     Ready(Arc<UpdateFrame>),
-    /// What came after it is not kept any more. This is the number of the newest frame.
+    /// The next frame is no longer kept. This is the number of the newest frame.
     Dropped(u64),
 }
 
@@ -106,29 +108,29 @@ impl UpdateHub {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What comes after the frame of this number.
+    /// Returns the frame after the one of this number.
     pub(super) fn frame_after(&self, number: u64) -> NextFrame {
         let ring = self.lock_buffer();
         ring.frame_after(number, *self.newest_number.borrow())
     }
 
-    /// The name of the newest frame.
+    /// Id of the newest frame.
     pub(super) fn newest_frame_id(&self) -> String {
         frame_id(self.epoch, *self.newest_number.borrow())
     }
 
-    /// Tells of new frames.
+    /// Notifies about new frames.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.newest_number.subscribe()
     }
 
-    /// A stream begins.
+    /// Counts a new stream.
     pub(super) fn add_stream(&self) {
         self.streams.fetch_add(1, Ordering::Relaxed);
         self.wakeup.notify_one();
     }
 
-    /// A stream has ended.
+    /// Counts the end of a stream.
     pub(super) fn remove_stream(&self) {
         self.streams.fetch_sub(1, Ordering::Relaxed);
         self.wakeup.notify_one();
@@ -142,11 +144,11 @@ impl UpdateHub {
         let mut ring = self.lock_buffer();
         let number = *self.newest_number.borrow() + 1;
         ring.push(draft.into_frame(self.epoch, number));
-        // Whoever learns of the number finds the frame.
+        // A subscriber that sees the number must find the frame.
         self.newest_number.send_replace(number);
     }
 
-    /// Takes what was noted, and makes a frame of it.
+    /// Takes the recorded changes and publishes them as a frame.
     async fn publish_changes(&self, live: &LiveUpdates, seen: &mut Option<ProjectSnapshot>) {
         let (noted, now) = (self.watch.take_changes(), live.handle.now());
         let Some(known) = seen.as_mut().filter(|_| !noted.is_everything) else {
@@ -168,7 +170,8 @@ impl UpdateHub {
         }
     }
 
-    /// Reads every check, at first and when any of them may have changed. `noted` was taken before that.
+    /// Reads every check: at first, and when any of them may have changed. `noted` was taken before
+    /// that.
     async fn read_all(&self, live: &LiveUpdates, noted: &ChangeSet, now: Timestamp) -> Option<ProjectSnapshot> {
         let (handle, project, begun) = (live.handle.clone(), self.project, self.started);
         let looked = live.outgoing.run_blocking(move || {
@@ -184,7 +187,8 @@ impl UpdateHub {
             (seen, turned)
         });
         let (mut seen, turned) = looked.await.ok().unzip();
-        // A check that was made or edited since `noted` was taken may be among those that were read. No page shows it yet.
+        // The read may include a check that was created or edited after `noted` was taken. No page
+        // shows it yet.
         let late = self.watch.take_changes();
         let late_ids: Vec<_> = late.checks.iter().copied().collect();
         for ids in late_ids.chunks(CHECKS_PER_READ) {
@@ -199,33 +203,33 @@ impl UpdateHub {
         let mut draft = FrameDraft::new(now);
         draft.counts = seen.as_ref().map(ProjectSnapshot::counts);
         draft.reload_all = noted.is_everything || late.is_everything || seen.is_none();
-        // How they were before is not known.
+        // The previous state of these checks is not known.
         draft.edited = noted.checks.iter().copied().chain(late_ids).chain(turned.into_iter().flatten()).collect();
         if !draft.is_empty() {
             self.push_frame(draft);
         }
         if late.is_everything {
-            // What was read may be out of date. It is read again at once.
+            // The data may be out of date and is read again at once.
             self.wakeup.notify_one();
             return None;
         }
         seen
     }
 
-    /// These checks as they are now; `None`: it is deleted or belongs to another project.
+    /// Current state of these checks. `None` if a check is deleted or belongs to another project.
     fn read_checks(&self, live: &LiveUpdates, ids: &[CheckId]) -> Vec<(CheckId, Option<Check>)> {
-        // Under the lock they are copied, and no more.
+        // The checks are only copied under the lock.
         live.handle.with_state(|state| {
             ids.iter().map(|id| (*id, state.check(*id).filter(|check| check.project == self.project).cloned())).collect()
         })
     }
 }
 
-/// Notes in a frame what has become of a check.
+/// Adds the change of a check to a frame.
 fn add_change(draft: &mut FrameDraft, seen: &mut ProjectSnapshot, (id, check): (CheckId, Option<&Check>)) {
     match check {
         None if seen.remove(id) => draft.deleted.push(id),
-        // It belongs to another project.
+        // The check belongs to another project.
         None => {}
         Some(check) => match seen.update(check, draft.now) {
             SnapshotChange::Added | SnapshotChange::Edited => draft.edited.push(id),
@@ -234,12 +238,12 @@ fn add_change(draft: &mut FrameDraft, seen: &mut ProjectSnapshot, (id, check): (
     }
 }
 
-/// Works until nobody has asked for a while, or the pages are gone.
+/// Runs until the hub is idle for a while, or until the dashboard is dropped.
 pub(super) async fn run_hub(live: Weak<LiveUpdates>, hub: Arc<UpdateHub>) {
     let mut seen: Option<ProjectSnapshot> = None;
     loop {
         if hub.stream_count() == 0 {
-            // Nobody takes frames. What changes stays noted until somebody does.
+            // Without streams, changes stay recorded until a client asks.
             if timeout(IDLE_TIMEOUT, hub.wakeup.notified()).await.is_err() {
                 match live.upgrade() {
                     Some(live) if !live.remove_idle_hub(&hub) => continue,
@@ -257,13 +261,13 @@ pub(super) async fn run_hub(live: Weak<LiveUpdates>, hub: Arc<UpdateHub>) {
         let Some(now) = live.upgrade() else { return };
         hub.publish_changes(&now, &mut seen).await;
         drop(now);
-        // A change is shown at once, and those that come soon after it together.
+        // The first change is sent at once. Changes shortly after it are sent together.
         let more = FRAME_INTERVAL_PER_STREAM.saturating_mul(u32::try_from(hub.stream_count()).unwrap_or(u32::MAX));
         sleep((FRAME_INTERVAL + more).min(MAX_FRAME_INTERVAL)).await;
     }
 }
 
-/// Waits so long, or for ever.
+/// Waits for this time, or forever.
 async fn wait_at_most(wait: Option<Duration>) {
     match wait {
         Some(wait) => sleep(wait.min(MAX_WAIT)).await,
@@ -299,7 +303,7 @@ mod tests {
         (0..=newest + 1).map(number).collect()
     }
 
-    /// The data of the frames after this one.
+    /// Data of the frames after this one.
     fn frames(hub: &UpdateHub, mut number: u64) -> Vec<String> {
         let mut found = Vec::new();
         while let NextFrame::Ready(frame) = hub.frame_after(number) {
@@ -326,7 +330,8 @@ mod tests {
         let live = LiveUpdates::new(handle.clone(), ResponseWriter::new(Arc::clone(&blocking)));
         let hub = UpdateHub::new(ProjectId(1), 1, handle.subscribe_to_project(ProjectId(1)), handle.now());
         let mut seen = None;
-        // The notes are taken first, then the only thread is waited for. Meanwhile the check is made.
+        // The changes are taken first, then the only thread is waited for. In the meantime the
+        // check is created.
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let busy = blocking.run(move || wait.recv().is_err());
         let meanwhile = async {

@@ -1,10 +1,10 @@
-//! What those who look at a project have been shown of its checks: how many there are of each status, which look otherwise now, and when
-//! the next one does by time alone. Pure.
+//! State of the checks of a project as last sent to its pages: their number by status, changes
+//! since then, and the time of the next change by time alone. Pure.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-// For numbers that we have counted ourselves.
+// Fast, and safe for ids that are assigned by this server.
 use foldhash::fast::RandomState;
 
 use crate::domain::check::{Check, CheckSettings};
@@ -13,19 +13,20 @@ use crate::domain::status::VisibleStatus;
 use crate::domain::timestamp::Timestamp;
 use crate::web::check_list::DisplayStatus;
 
-/// How many checks there are of each status, in the order of [`Shown::ALL`].
+/// Number of checks with each status, in the order of [`DisplayStatus::ALL`].
 pub(crate) type StatusCounts = [usize; DisplayStatus::ALL.len()];
 
-/// See the module.
+/// State of the checks of a project as last sent to its pages.
 #[derive(Default)]
 pub(crate) struct ProjectSnapshot {
     checks: HashMap<CheckId, CheckSnapshot, RandomState>,
     counts: StatusCounts,
-    /// When the status of each check changes next by time alone. One entry for each, so that pings make no heap of them.
+    /// Time at which the status of each check changes next by time alone. One entry for each check,
+    /// so that pings do not make it grow.
     changes: BTreeSet<(Timestamp, CheckId)>,
 }
 
-/// How a check was shown.
+/// State of a check as last sent.
 struct CheckSnapshot {
     settings: Arc<CheckSettings>,
     status: VisibleStatus,
@@ -33,21 +34,21 @@ struct CheckSnapshot {
     change: Option<Timestamp>,
 }
 
-/// What is new about a check.
+/// Change of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SnapshotChange {
-    /// It was not there.
+    /// The check is new.
     Added,
-    /// Its settings are other ones.
+    /// The settings have changed.
     Edited,
-    /// Its status is another one.
+    /// The status has changed.
     StatusChanged,
-    /// Nothing that is counted.
+    /// Nothing that is counted has changed.
     Unchanged,
 }
 
 impl ProjectSnapshot {
-    /// Takes over how a check is now.
+    /// Stores the current state of a check.
     pub(crate) fn update(&mut self, check: &Check, now: Timestamp) -> SnapshotChange {
         let (settings, state) = (&check.settings, &check.state);
         let (status, runs) = (state.visible_status(settings, now), state.run.is_some());
@@ -66,14 +67,15 @@ impl ProjectSnapshot {
         }
     }
 
-    /// A check is gone. False if it was not there.
+    /// Removes a check. Returns false if it was not there.
     pub(crate) fn remove(&mut self, id: CheckId) -> bool {
         let Some(old) = self.checks.remove(&id) else { return false };
         self.discount(id, &old, None);
         true
     }
 
-    /// Takes away what counted of how a check was, unless it changes at the same time as before.
+    /// Removes the old state of a check from the counts, and its next change, unless that has the
+    /// same time as before.
     fn discount(&mut self, id: CheckId, old: &CheckSnapshot, change: Option<Timestamp>) {
         self.adjust_counts(old.status, old.runs, -1);
         if let Some(at) = old.change.filter(|_| old.change != change) {
@@ -89,17 +91,17 @@ impl ProjectSnapshot {
         }
     }
 
-    /// How many there are of each status.
+    /// Number of checks with each status.
     pub(crate) fn counts(&self) -> StatusCounts {
         self.counts
     }
 
-    /// The checks whose status has changed by now by time alone.
+    /// Checks whose status has changed at `now` by time alone.
     pub(crate) fn due_checks(&self, now: Timestamp) -> Vec<CheckId> {
         self.changes.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
     }
 
-    /// When the next one does.
+    /// Time of the next change by time alone.
     pub(crate) fn next_change(&self) -> Option<Timestamp> {
         self.changes.first().map(|(at, _)| *at)
     }

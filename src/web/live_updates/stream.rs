@@ -1,5 +1,5 @@
-//! The events of one page that is open: frames as its client takes them. It holds the number of a frame and no frame, so a slow client
-//! costs no memory; who falls too far behind is told to look at everything.
+//! Event stream of one open page. It holds the number of a frame but no frame, so a slow client
+//! costs no memory. A client that falls too far behind gets an event to reload everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,24 +15,25 @@ use crate::domain::ids::CheckId;
 use crate::web::viewer::Viewer;
 use crate::wire::response_body::{EndlessChunk, EndlessSource};
 
-/// How often something is sent in any case, so that proxies keep the connection and a client that is gone is noticed. Then it is also looked
-/// at whether the viewer may still look. See [limits](crate::docs::limits).
+/// Interval at which something is sent in any case, so that proxies keep the connection and a
+/// closed connection is noticed. The access of the viewer is checked at the same time. See
+/// [limits](crate::docs::limits).
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(20);
-/// What a stream begins with: how long a browser waits before it connects again, in milliseconds, and a comment.
+/// Start of a stream: the delay before a browser reconnects, in milliseconds, and a comment.
 const STREAM_PREAMBLE: &str = "retry: 3000\n: overdue\n\n";
-/// A comment.
+/// An empty comment.
 const HEARTBEAT: &str = ":\n\n";
 
-/// See the module.
+/// Event stream of one open page.
 pub(super) struct EventStream {
     live: Arc<LiveUpdates>,
     hub: Arc<UpdateHub>,
     newest: watch::Receiver<u64>,
     user_changes: watch::Receiver<u64>,
     viewer: Viewer,
-    /// The number of the last frame that was sent or passed over.
+    /// Number of the last frame that was sent or skipped.
     last_frame: u64,
-    /// The only check that is looked at.
+    /// The only check that the page shows.
     only_check: Option<CheckId>,
     has_sent_preamble: bool,
     heartbeat: Interval,
@@ -67,7 +68,7 @@ impl EventStream {
         }
     }
 
-    /// The next piece; `None`: the viewer may not look any more.
+    /// Returns the next chunk. `None` if the viewer has lost access.
     async fn next_chunk(&mut self) -> Option<Bytes> {
         if !std::mem::replace(&mut self.has_sent_preamble, true) {
             return Some(STREAM_PREAMBLE.into());

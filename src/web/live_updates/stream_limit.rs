@@ -1,4 +1,4 @@
-//! How many pages may be kept up to date by a stream: in all, of one session and from one address.
+//! Limits of the open streams: in total, for a session and for an address.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -9,26 +9,27 @@ use tokio::sync::Notify;
 use crate::accept::client_network;
 use crate::domain::ids::SessionId;
 
-/// Streams at the same time: see [limits](crate::docs::limits).
+/// Maximum number of streams: see [limits](crate::docs::limits).
 const MAX_STREAMS: usize = 1000;
-/// Those of one session. A browser that goes from page to page leaves streams behind, which end when something is written to them.
+/// Maximum number of streams of a session. A browser that goes from page to page leaves streams
+/// behind, which end when something is written to them.
 const MAX_STREAMS_PER_SESSION: usize = 20;
-/// Those from one address, an IPv6 network of 64 bits counting as one.
+/// Maximum number of streams from an address. An IPv6 network of 64 bits counts as one address.
 const MAX_STREAMS_PER_ADDRESS: usize = 250;
 
-/// See the module.
+/// Limits of the open streams.
 #[derive(Default)]
 pub(super) struct StreamLimit(Mutex<StreamCounts>);
 
 #[derive(Default)]
 struct StreamCounts {
     total: usize,
-    /// What ends the streams of each session, the oldest first.
+    /// Handles that end the streams of each session, the oldest first.
     sessions: HashMap<SessionId, VecDeque<Arc<Notify>>>,
     addresses: HashMap<IpAddr, usize>,
 }
 
-/// A stream that counts until this is dropped.
+/// Counts a stream as open until it is dropped.
 pub(super) struct StreamPermit {
     limit: Arc<StreamLimit>,
     session: Option<SessionId>,
@@ -37,7 +38,8 @@ pub(super) struct StreamPermit {
 }
 
 impl StreamLimit {
-    /// Counts one more stream, unless there are too many. The oldest of a session that has enough ends for it.
+    /// Counts another stream. `None` if there are too many. If the session has reached its limit,
+    /// its oldest stream ends.
     pub(super) fn acquire(self: &Arc<Self>, session: Option<SessionId>, address: IpAddr) -> Option<StreamPermit> {
         let (address, end) = (client_network(address), Arc::<Notify>::default());
         let mut taken = self.lock();
@@ -59,7 +61,7 @@ impl StreamLimit {
         Some(StreamPermit { limit: Arc::clone(self), session, address, revocation: end })
     }
 
-    /// How many are taken.
+    /// Number of open streams.
     pub(super) fn open_streams(&self) -> usize {
         self.lock().total
     }
@@ -70,7 +72,7 @@ impl StreamLimit {
 }
 
 impl StreamPermit {
-    /// Waits until it is given to another stream.
+    /// Waits until another stream takes this place.
     pub(super) async fn revoked(&self) {
         self.revocation.notified().await;
     }
@@ -107,7 +109,7 @@ mod tests {
         let address = |number: usize| IpAddr::from([10, 0, (number / 256) as u8, (number % 256) as u8]);
         let take = |session: Option<u64>, at: usize| seats.acquire(session.map(SessionId), address(at));
         let mut held: Vec<_> = (0..MAX_STREAMS_PER_SESSION).map(|at| take(Some(1), at).unwrap()).collect();
-        // One more ends the oldest, which counts until it has ended.
+        // Another stream ends the oldest one, which counts until it has ended.
         held.push(take(Some(1), 99).unwrap());
         held[0].revoked().await;
         assert_eq!(seats.open_streams(), MAX_STREAMS_PER_SESSION + 1);

@@ -1,4 +1,5 @@
-//! What has changed, as it is sent to whoever looks: one text for all of them, whatever their filter, zone or page. Pure.
+//! Frame with changes as sent to pages: the same text for all clients, whatever their filter, time
+//! zone or page. Pure.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -11,21 +12,22 @@ use crate::domain::ids::CheckId;
 use crate::domain::timestamp::Timestamp;
 use crate::web::check_list::{DisplayStatus, Next, last_run_duration};
 
-/// Rows of a frame. With more, each page asks for what it shows. See [limits](crate::docs::limits).
+/// Maximum number of rows in a frame. Above it, each page requests the rows that it shows. See
+/// [limits](crate::docs::limits).
 pub(super) const MAX_ROWS: usize = 250;
 
-/// What goes into a frame.
+/// Content of a frame.
 #[derive(Debug)]
 pub(super) struct FrameDraft {
     pub(super) now: Timestamp,
-    /// How many checks there are of each status, if that is known.
+    /// Number of checks with each status, if known.
     pub(super) counts: Option<StatusCounts>,
-    /// Checks that changed, as rows of a list have them.
+    /// Changed checks, as rows of a list.
     pub(super) rows: Vec<(CheckId, String)>,
-    /// Checks that are new or have other settings: their rows are to be asked for.
+    /// Checks that are new or have new settings: clients have to request their rows.
     pub(super) edited: Vec<CheckId>,
     pub(super) deleted: Vec<CheckId>,
-    /// Everything may have changed.
+    /// True if everything may have changed.
     pub(super) reload_all: bool,
 }
 
@@ -33,16 +35,17 @@ pub(super) struct FrameDraft {
 #[derive(Debug)]
 pub(super) struct UpdateFrame {
     pub(super) number: u64,
-    /// An event (HTML Standard, section 9.2).
+    /// The event (HTML Standard, section 9.2).
     pub(super) event: Bytes,
-    /// Where its data is in it.
+    /// Range of its data.
     data: Range<usize>,
-    /// The checks that it says something of, in order; `None`: of all.
+    /// Checks in the frame, sorted. `None`: all.
     checks: Option<Box<[CheckId]>>,
 }
 
-/// What changed of a check, as its row has it: `[17,"down",1795163402,"11 min","e",1795163402,"5555555d"]` are its number, its status, its
-/// last ping, how long that run took, what it waits for and when, and its last outcomes.
+/// Row of a check as JSON: `[17,"down",1795163402,"11 min","e",1795163402,"5555555d"]`. The
+/// elements are its id, its status, its last ping, the duration of that run, its next event with
+/// the time, and its last outcomes.
 pub(super) fn row_json(check: &Check, now: Timestamp) -> String {
     let (settings, state) = (&check.settings, &check.state);
     let shown = DisplayStatus::from_status(state.visible_status(settings, now), state.run.is_some());
@@ -54,22 +57,22 @@ pub(super) fn row_json(check: &Check, now: Timestamp) -> String {
     };
     let secs = |at: Option<Timestamp>| at.map_or_else(|| "null".to_owned(), |at| at.secs().to_string());
     let (id, last, took, bits) = (check.id.0, secs(state.last_ping), last_run_duration(state).unwrap_or_default(), state.outcomes.bits());
-    // No text of strangers is in it: there is nothing to escape.
+    // No element contains untrusted text, so nothing has to be escaped.
     format!("[{id},\"{}\",{last},\"{took}\",\"{waits}\",{},\"{bits:x}\"]", shown.name(), secs(at))
 }
 
 impl FrameDraft {
-    /// Nothing yet.
+    /// Empty draft.
     pub(super) fn new(now: Timestamp) -> Self {
         Self { now, counts: None, rows: Vec::new(), edited: Vec::new(), deleted: Vec::new(), reload_all: false }
     }
 
-    /// Whether there is nothing to say.
+    /// True if there are no changes.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.edited.is_empty() && self.deleted.is_empty() && !self.reload_all
     }
 
-    /// The frame of this number.
+    /// Builds the frame of this number.
     pub(super) fn into_frame(mut self, epoch: u32, number: u64) -> UpdateFrame {
         self.reload_all |= self.rows.len() + self.edited.len() + self.deleted.len() > MAX_ROWS;
         let mut text = format!("id: {}\nevent: checks\ndata: ", frame_id(epoch, number));
@@ -104,35 +107,35 @@ impl FrameDraft {
 }
 
 impl UpdateFrame {
-    /// What it says, as JSON.
+    /// Data of the event, as JSON.
     pub(super) fn data(&self) -> &[u8] {
         self.event.get(self.data.clone()).unwrap_or_default()
     }
 
-    /// Whether it says something of this check.
+    /// True if the frame contains this check.
     pub(super) fn concerns(&self, id: CheckId) -> bool {
         self.checks.as_ref().is_none_or(|touched| touched.binary_search(&id).is_ok())
     }
 }
 
-/// How a frame is named in events and URLs: which hub it is of, and its number.
+/// Id of a frame in events and URLs: the epoch of its hub, and its number.
 pub(super) fn frame_id(epoch: u32, number: u64) -> String {
     format!("{epoch:08x}.{number}")
 }
 
-/// Reads what [`frame_id`] writes.
+/// Parses the output of [`frame_id`].
 pub(super) fn parse_frame_id(text: &str) -> Option<(u32, u64)> {
     let (epoch, number) = text.split_once('.')?;
     let is_hex = epoch.len() == 8 && epoch.bytes().all(|byte| byte.is_ascii_hexdigit());
     Some((u32::from_str_radix(epoch, 16).ok().filter(|_| is_hex)?, number.parse().ok()?))
 }
 
-/// An event that says of one check that something has changed, and no more.
+/// Event that reports a change of a single check, without details.
 pub(super) fn check_changed_event(epoch: u32, number: u64) -> Bytes {
     format!("id: {}\nevent: checks\ndata: {{}}\n\n", frame_id(epoch, number)).into()
 }
 
-/// An event that says that everything may have changed.
+/// Event that reports that everything may have changed.
 pub(super) fn reload_all_event(epoch: u32, number: u64) -> Bytes {
     format!("id: {}\nevent: checks\ndata: {{\"whole\":true}}\n\n", frame_id(epoch, number)).into()
 }

@@ -1,25 +1,26 @@
-//! Badge URLs: which badge they name, in which form and format. The badges themselves check signatures.
+//! Badge URLs: badge, number of states and format. Signatures are verified elsewhere.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use uuid::Uuid;
 
 use crate::domain::ids::{parse_path_uuid, write_uuid};
 
-/// All but the unreserved characters of RFC 3986, section 2.3. So every tag is one segment.
+/// All but the unreserved characters of RFC 3986, section 2.3, so that every tag is one segment.
 const TAG_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Bytes of a signature.
+/// Length of a signature in bytes.
 pub(crate) const SIGNATURE_LENGTH: usize = 8;
 
-/// What the signature of a two-state badge has behind it.
+/// Suffix after the signature of a two-state badge.
 const TWO_STATES_SUFFIX: &str = "-2";
 
-/// A badge URL: see [protocol](crate::docs::protocol).
+/// Badge URL: see [protocol](crate::docs::protocol).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BadgePath {
-    /// `/badge/<badge key>/<signature>[-2]/<tag>.<format>`, for the whole project without the tag segment.
+    /// `/badge/<badge key>/<signature>[-2]/<tag>.<format>`, for the whole project without the tag
+    /// segment.
     Tag {
-        /// Names the project.
+        /// Identifies the project.
         badge_key: Box<str>,
         /// [`SIGNATURE_LENGTH`] bytes.
         signature: Box<str>,
@@ -30,11 +31,11 @@ pub(crate) enum BadgePath {
     },
     /// `/b/<states>/<badge uuid>.<format>`
     Check { states: BadgeStates, badge: Uuid, format: BadgeFormat },
-    /// A path of either form that names no badge, such as one of another format.
+    /// A path of either form that names no badge, such as one with an unknown format.
     Unknown,
 }
 
-/// How many states a badge tells apart.
+/// Number of states that a badge distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BadgeStates {
     /// Up and down; grace counts as up.
@@ -43,20 +44,20 @@ pub(crate) enum BadgeStates {
     Three,
 }
 
-/// How a badge is written.
+/// Format of a badge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BadgeFormat {
     Svg,
-    /// Counts, for badges that others draw.
+    /// Counts, for badges that other programs draw.
     Json,
-    /// What shields.io takes at its endpoint badge.
+    /// Input of the endpoint badge of shields.io.
     Shields,
 }
 
 impl BadgeFormat {
     pub(crate) const ALL: [Self; 3] = [Self::Svg, Self::Json, Self::Shields];
 
-    /// How URLs of this format end.
+    /// File name extension of the format.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Svg => "svg",
@@ -71,7 +72,7 @@ impl BadgeFormat {
 }
 
 impl BadgePath {
-    /// Reads the segments behind `/badge/` of a whole project.
+    /// Parses the segments after `/badge/` for a whole project.
     pub(super) fn parse_project(badge_key: &str, last: &str) -> Self {
         let signed = || {
             let (signed, format) = last.rsplit_once('.')?;
@@ -80,7 +81,7 @@ impl BadgePath {
         signed().unwrap_or(Self::Unknown)
     }
 
-    /// Reads the segments behind `/badge/` of a tag.
+    /// Parses the segments after `/badge/` for a tag.
     pub(super) fn parse_tag(badge_key: &str, signed: &str, last: &str) -> Self {
         let signed = || {
             let (tag, format) = last.rsplit_once('.')?;
@@ -100,7 +101,7 @@ impl BadgePath {
         Some(Self::Tag { badge_key, signature, states, tag, format: BadgeFormat::parse(format)? })
     }
 
-    /// Reads the segments behind `/b/`. `None` unless the first is `2` or `3`.
+    /// Parses the segments after `/b/`. `None` unless the first is `2` or `3`.
     pub(super) fn parse_check(states: &str, last: &str) -> Option<Self> {
         let states = match states {
             "2" => BadgeStates::Two,

@@ -1,10 +1,10 @@
-//! Addresses of the API: their versions, their resources, and which methods each resource takes.
+//! API addresses: versions, resources, and the methods that each resource accepts.
 
 use uuid::Uuid;
 
 use crate::domain::ids::{UniqueKey, parse_path_uuid, write_uuid};
 
-/// A version of the API.
+/// API version.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[allow(missing_docs, reason = "numbers")]
 pub(crate) enum ApiVersion {
@@ -14,7 +14,7 @@ pub(crate) enum ApiVersion {
 }
 
 impl ApiVersion {
-    /// The first segments of its addresses.
+    /// First segments of the addresses of this version.
     pub(crate) fn path(self) -> &'static str {
         match self {
             Self::V1 => "/api/v1",
@@ -24,16 +24,17 @@ impl ApiVersion {
     }
 }
 
-/// An address of the API.
+/// API address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) version: ApiVersion,
     pub(crate) resource: ApiResource,
-    /// Whether the final slash is missing. All methods but GET, HEAD and OPTIONS are then redirected to the form with it.
+    /// True if the trailing slash is missing. All methods but GET, HEAD and OPTIONS are then
+    /// redirected to the form with it.
     pub(crate) is_slash_missing: bool,
 }
 
-/// What an address of the API names; `<unique_key>` is 40 lower case hexadecimal digits.
+/// Resource of an API address; `<unique_key>` is 40 lower case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ApiResource {
     /// `/checks/`
@@ -63,12 +64,12 @@ pub(crate) enum ApiResource {
 }
 
 impl Endpoint {
-    /// The address of a resource as it stands in answers.
+    /// Address of a resource as it appears in responses.
     pub(crate) fn new(version: ApiVersion, resource: ApiResource) -> Self {
         Self { version, resource, is_slash_missing: false }
     }
 
-    /// Reads the segments behind `/api/`: the version and the rest.
+    /// Parses the segments after `/api/`: the version and the rest.
     pub(super) fn parse(version: &str, segments: &[&str]) -> Option<Self> {
         let version = match version {
             "v1" => ApiVersion::V1,
@@ -96,7 +97,8 @@ impl Endpoint {
 }
 
 impl ApiResource {
-    /// One of each, with its path below `/api/v3` as a template; every other table of endpoints is checked against this one.
+    /// One of each, with its path below `/api/v3` as a template. Tests compare every other table of
+    /// endpoints with this one.
     #[cfg(test)]
     pub(crate) const ALL: [(ApiResource, &'static str); 12] = [
         (ApiResource::Checks, "/checks/"),
@@ -142,7 +144,7 @@ impl ApiResource {
         })
     }
 
-    /// Writes the path without its final slash.
+    /// Writes the path without its trailing slash.
     fn write(&self, out: &mut String) {
         let mut of_check = |uuid: &Uuid, rest: &str| {
             out.push_str("/checks/");
@@ -168,7 +170,7 @@ impl ApiResource {
         }
     }
 
-    /// The methods that are answered here, as `Allow` lists them.
+    /// Accepted methods, as `Allow` lists them.
     pub(crate) fn allowed_methods(&self) -> &'static str {
         match self {
             Self::Checks => "GET, HEAD, POST, OPTIONS",
@@ -185,7 +187,7 @@ impl ApiResource {
         }
     }
 
-    /// Whether a read-only key may read here. It may write nowhere.
+    /// True if a read-only key may read this resource. Such a key never may write.
     pub(crate) fn allows_read_only(&self) -> bool {
         match self {
             Self::Checks | Self::Check(_) | Self::UniqueCheck(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Badges | Self::Status => {
@@ -195,7 +197,8 @@ impl ApiResource {
         }
     }
 
-    /// Whether its address ends in a slash. It is found without the slash too, since clients leave it out.
+    /// True if the address ends in a slash. The address without it is accepted too, since clients
+    /// omit it.
     pub(super) fn ends_in_slash(&self) -> bool {
         match self {
             Self::Checks | Self::Pings(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Channels | Self::Badges | Self::Status => true,
@@ -204,7 +207,8 @@ impl ApiResource {
     }
 }
 
-/// A number of digits alone. One that exceeds 64 bits is read as the largest: no ping has it.
+/// Parses a number of digits only. One that exceeds 64 bits is read as the largest: no ping has
+/// that number.
 fn parse_number(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().unwrap_or(u64::MAX))
 }

@@ -1,13 +1,14 @@
-//! Addresses below `/api/overdue/v1`: what there is to channels and alerts beyond the API of Healthchecks.
+//! Addresses below `/api/overdue/v1`: channels, alerts and windows, which the API of Healthchecks
+//! does not cover.
 
 use uuid::Uuid;
 
 use crate::domain::ids::{parse_path_uuid, write_uuid};
 
-/// The first segments of these addresses.
+/// First segments of these addresses.
 pub(crate) const EXTENSION_PATH: &str = "/api/overdue/v1";
 
-/// What such an address names. None ends in a slash.
+/// Resource of such an address. No address ends in a slash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExtensionResource {
     /// `/kinds`
@@ -35,7 +36,8 @@ pub(crate) enum ExtensionResource {
 }
 
 impl ExtensionResource {
-    /// One of each, with its path below [`EXTENSION_PATH`] as a template; every other table of endpoints is checked against this one.
+    /// One of each, with its path below [`EXTENSION_PATH`] as a template. Tests compare every other
+    /// table of endpoints with this one.
     #[cfg(test)]
     pub(crate) const ALL: [(Self, &'static str); 11] = [
         (Self::Kinds, "/kinds"),
@@ -51,7 +53,7 @@ impl ExtensionResource {
         (Self::Window(Uuid::nil()), "/windows/{uuid}"),
     ];
 
-    /// Reads the segments behind [`EXTENSION_PATH`].
+    /// Parses the segments after [`EXTENSION_PATH`].
     pub(super) fn parse(segments: &[&str]) -> Option<Self> {
         Some(match segments {
             ["kinds"] => Self::Kinds,
@@ -90,7 +92,7 @@ impl ExtensionResource {
         out.push_str(rest);
     }
 
-    /// The methods that are answered here, as `Allow` lists them.
+    /// Accepted methods, as `Allow` lists them.
     pub(crate) fn allowed_methods(self) -> &'static str {
         match self {
             Self::Kinds | Self::ChannelDeliveries(_) | Self::CheckDeliveries(_) | Self::Deliveries => "GET, HEAD, OPTIONS",

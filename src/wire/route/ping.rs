@@ -1,4 +1,4 @@
-//! Ping URLs: whom they are for and what they say.
+//! Ping URLs: check and action.
 
 use uuid::Uuid;
 
@@ -7,7 +7,7 @@ use crate::domain::project::PingKey;
 use crate::domain::text::Slug;
 use crate::wire::request::BaseUrl;
 
-/// A ping URL: whom it is for and what it says.
+/// Ping URL: check and action.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum PingPath {
     /// `/ping/<uuid>[/<action>]`
@@ -18,10 +18,10 @@ pub(crate) enum PingPath {
     BadSlug,
 }
 
-/// The last segment of a ping URL.
+/// Last segment of a ping URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PingAction {
-    /// There is none.
+    /// No action segment.
     Success,
     Start,
     Fail,
@@ -33,7 +33,7 @@ pub(crate) enum PingAction {
 }
 
 impl PingPath {
-    /// Reads the segments behind `/ping/`.
+    /// Parses the segments after `/ping/`.
     pub(super) fn parse(segments: &[&str]) -> Option<Self> {
         let (first, rest) = segments.split_first()?;
         if let Some(uuid) = parse_path_uuid(first) {
@@ -55,7 +55,7 @@ impl PingPath {
         if slug.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Some(Self::BadSlug);
         }
-        // An imported check may have a longer one than checks get here.
+        // An imported check may have a slug longer than the limit here.
         Some(Self::Slug(PingKey::parse(first)?, Slug::from_stored(slug), action))
     }
 
@@ -82,7 +82,7 @@ impl PingAction {
             "fail" => Self::Fail,
             "log" => Self::Log,
             "" => return None,
-            // Digits alone fail to be a u8 only if the number is too large.
+            // A text of digits only is no u8 only if the number is too large.
             digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map_or(Self::BadExitStatus, Self::ExitStatus),
             _ => return None,
         })
@@ -100,7 +100,7 @@ impl PingAction {
     }
 }
 
-/// The URL that makes a check of this slug, if there is none, and pings it.
+/// URL that creates a check with this slug, if none has it, and pings it.
 pub fn creating_ping_url(base_url: &BaseUrl, key: PingKey, slug: Slug) -> String {
     let mut url = base_url.as_str().to_owned();
     PingPath::Slug(key, slug, PingAction::Success).write(&mut url);

@@ -1,4 +1,4 @@
-//! Paths that name something, paths that come close, and every route written and read again.
+//! Valid paths, almost valid paths, and a round trip of every route.
 
 use proptest::prelude::*;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! Channels that hand on to an Apprise API server.
+//! Channels that forward to an Apprise API server.
 
 use crate::domain::channel::{ChannelKind, FieldType, SettingField};
 

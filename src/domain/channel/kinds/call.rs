@@ -1,4 +1,4 @@
-//! Channels that call a phone and say what is down, by Twilio.
+//! Channels that call a phone and say which checks are down, by Twilio.
 
 use crate::domain::alert::AlertEvent;
 use crate::domain::channel::{ChannelKind, FieldType, Requirement, SettingField, value_format};

@@ -1,4 +1,4 @@
-//! Channels that stand for several others.
+//! Channels that represent several others.
 
 use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, SettingField};
 

@@ -28,7 +28,7 @@ pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
     ..ChannelKind::DEFAULTS
 };
 
-/// Variables that a command would not expand, and those whose values it would run.
+/// Returns variables that a command would not expand, and variables whose values it would execute.
 fn warnings(settings: &ChannelSettings) -> Vec<String> {
     let commands = ["down-command", "up-command"].into_iter().filter_map(|key| Some((key, lint_command(settings.get(key)?))));
     let warnings = commands.flat_map(|(key, found)| {

@@ -22,10 +22,10 @@ pub(in crate::domain::channel) static TELEGRAM: ChannelKind = ChannelKind {
 };
 
 fn rule(settings: &ChannelSettings) -> Result<(), &'static str> {
-    // It becomes a part of a URL.
+    // The token becomes part of a URL.
     let is_token = |token: &str| token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":_-".contains(&byte));
     match settings.get("token") {
-        // The mask of one that is stored.
+        // Mask of a stored token.
         Some(MASK) | None => Ok(()),
         Some(token) if is_token(token) => Ok(()),
         Some(_) => Err("token is not one that @BotFather gave; give digits, a colon and letters"),

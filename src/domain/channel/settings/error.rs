@@ -1,10 +1,10 @@
-//! The error of settings that are refused.
+//! Error for settings that are rejected.
 
 use std::fmt;
 
 use super::super::{ChannelKind, SettingField};
 
-/// Why settings were refused and what to do. Values are not repeated, since they may be secrets.
+/// Reason for rejecting settings, and advice. It never repeats values, since they may be secrets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SettingsError {
     pub(super) kind: &'static ChannelKind,
@@ -12,13 +12,13 @@ pub struct SettingsError {
 }
 
 impl SettingsError {
-    /// The field that it is about, if it is about one: such a sentence begins with the key.
+    /// Field that the error is about, if any. The sentence then begins with the key.
     pub fn field(&self) -> Option<&'static SettingField> {
         let key = self.problem.split(' ').next()?.trim_matches('"');
         self.kind.find_field(key).map(|(field, _)| field)
     }
 
-    /// The same without the kind.
+    /// Message without the kind.
     pub fn problem(&self) -> &str {
         &self.problem
     }

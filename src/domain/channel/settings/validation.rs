@@ -1,12 +1,13 @@
-//! What is said of settings that somebody gives, beyond their forms.
+//! Checks of settings that a user gives, beyond the types of their values.
 
 use super::{ChannelSettings, SettingsError};
 
 impl ChannelSettings {
-    /// Refuses values that their service cannot have given, such as a token with a blank; those that are stored stay.
+    /// Rejects values that their service cannot have issued, such as a token with a blank. Stored
+    /// values are accepted.
     ///
     /// # Errors
-    /// When there is such a value.
+    /// If there is such a value.
     pub fn check_formats(&self, stored: Option<&Self>) -> Result<(), SettingsError> {
         let is_new = |key: &str, value: &str| stored.and_then(|stored| stored.value(key)) != Some(value);
         for (key, value) in self.pairs().filter(|(key, value)| is_new(key, value)) {
@@ -17,7 +18,7 @@ impl ChannelSettings {
         Ok(())
     }
 
-    /// Sentences about settings that are accepted but probably not what was meant, for the person who gives them.
+    /// Returns sentences for the user about settings that are accepted but probably wrong.
     pub fn warnings(&self) -> Vec<String> {
         (self.kind.warnings)(self)
     }

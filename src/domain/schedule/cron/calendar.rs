@@ -1,7 +1,9 @@
-//! Wall-clock search for cron. The crate saffron matches; it is never given a user's text, only what our own grammar has read.
+//! Wall-clock search for cron with the crate saffron. It never sees a user's text, only values that
+//! our own grammar has parsed.
 //!
-//! saffron reads weekday digits, lists with `*`, and stepped and wrapped ranges differently from cron(5). Some of them make it panic. It
-//! reads the rest as we do: ascending lists, `*`, `L`, `LW`, `FRIL` and `FRI#2`. Nothing else is written here.
+//! saffron reads weekday digits, lists with `*`, and stepped and wrapped ranges differently from
+//! cron(5). Some of them make it panic. It reads the following like cron(5), so only these are
+//! passed: ascending lists, `*`, `L`, `LW`, `FRIL` and `FRI#2`.
 
 use chrono::{DateTime, Datelike as _, NaiveTime, Utc};
 
@@ -10,22 +12,24 @@ use crate::domain::timezone::wall_time::WallTime;
 
 const EVERY_WEEKDAY: u64 = 0x7f;
 
-/// When a wall clock shows what an expression asks for.
+/// Wall-clock times that match an expression.
 #[derive(Clone, Debug)]
 pub(super) enum CronCalendar {
-    /// What any of them matches.
+    /// Times that any of them matches.
     Either(Vec<saffron::Cron>),
-    /// What both sides match. All have the same times of day, so the two sides agree on whole days or not at all.
+    /// Times that both sides match. All have the same times of day, so the two sides agree on whole
+    /// days or not at all.
     Both(Vec<saffron::Cron>, Vec<saffron::Cron>),
 }
 
 impl CronCalendar {
-    /// Compiles the chosen values of the five words; `both` when day of month and weekday must both match instead of either.
+    /// Compiles the values of the five words. `both` is true if day of month and weekday must both
+    /// match instead of either.
     pub(super) fn new(
         [minute, hour, day, month, mut weekday]: [CronFieldValues; 5],
         both: bool,
     ) -> Result<Self, saffron::parse::CronParseError> {
-        // Both ends of the week are Sunday.
+        // Both 0 and 7 are Sunday.
         weekday.values = (weekday.values | weekday.values >> 7) & EVERY_WEEKDAY;
         let times = format!("{} {}", format_numbers(&cron_field::MINUTE, minute.values), format_numbers(&cron_field::HOUR, hour.values));
         let months = format_numbers(&cron_field::MONTH, month.values);
@@ -42,7 +46,7 @@ impl CronCalendar {
         })
     }
 
-    /// The first matching minute later than `next_after`, none beyond `last_year`.
+    /// First matching minute later than `after` and not beyond `last_year`.
     pub(super) fn next_after(&self, after: WallTime, last_year: i32) -> Option<WallTime> {
         let after = DateTime::from_timestamp(after.secs(), 0)?;
         let next = match self {
@@ -75,14 +79,14 @@ fn midnight_of(on: DateTime<Utc>) -> DateTime<Utc> {
     on.date_naive().and_time(NaiveTime::MIN).and_utc()
 }
 
-/// Days of the month as saffron reads them, which takes no `L` or `LW` in a list.
+/// Days of the month in saffron's syntax, which has no `L` or `LW` in a list.
 fn format_days(day: CronFieldValues) -> impl Iterator<Item = String> {
     let plain = (day.values != 0).then(|| format_numbers(&cron_field::DAY, day.values));
     let last = day.last_day.then(|| "L".to_owned());
     plain.into_iter().chain(last).chain(day.last_workday.then(|| "LW".to_owned()))
 }
 
-/// Weekdays as saffron reads them, by name, since it counts them from 1.
+/// Weekdays in saffron's syntax, by name, since it counts them from 1.
 fn format_weekdays(weekday: CronFieldValues) -> impl Iterator<Item = String> {
     let plain = (weekday.values != 0).then(|| weekday_names(weekday.values).collect::<Vec<_>>().join(","));
     let last = weekday_names(weekday.last_of.into()).map(|name| format!("{name}L"));
@@ -90,7 +94,7 @@ fn format_weekdays(weekday: CronFieldValues) -> impl Iterator<Item = String> {
     plain.into_iter().chain(last).chain(nth)
 }
 
-/// An ascending list, or `*` for all values.
+/// Ascending list, or `*` for all values.
 fn format_numbers(field: &CronField, values: u64) -> String {
     if values == field.all_values() {
         return "*".to_owned();
@@ -98,7 +102,7 @@ fn format_numbers(field: &CronField, values: u64) -> String {
     (0..64).filter(|value| values >> value & 1 == 1).map(|value: u32| value.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// The names of weekdays, Sunday being bit 0.
+/// Names of weekdays; Sunday is bit 0.
 fn weekday_names(weekdays: u64) -> impl Iterator<Item = &'static str> {
     cron_field::WEEKDAYS.into_iter().enumerate().filter(move |(at, _)| weekdays >> at & 1 == 1).map(|(_, name)| name)
 }

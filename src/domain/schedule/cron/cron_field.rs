@@ -1,15 +1,15 @@
-//! The grammar of one of the five words of a cron expression.
+//! Grammar of the words of a cron expression.
 
 use super::super::tokens::parse_digits;
 
-/// One of the five words: its name for a person, its values, and the names some values have.
+/// One of the five words: its name for people, its range of values, and names of values.
 pub(super) struct CronField {
     name: &'static str,
     first: u8,
     last: u8,
-    /// In the order of the values, from `first` on.
+    /// Names in the order of the values, from `first` on.
     names: &'static [&'static str],
-    /// What a value can be, for a person.
+    /// Allowed values, for people.
     values_help: &'static str,
 }
 
@@ -22,7 +22,7 @@ pub(super) const WEEKDAY: CronField = CronField { name: "weekday", first: 0, las
 const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 pub(super) const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// What a word chooses.
+/// Values that a word chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct CronFieldValues {
     /// Plain values, a bit each. A Sunday may be bit 0 or bit 7.
@@ -31,9 +31,9 @@ pub(super) struct CronFieldValues {
     pub(super) last_day: bool,
     /// `LW` in the day of month: the last day from Monday to Friday.
     pub(super) last_workday: bool,
-    /// Weekdays of which the last in the month is meant (`5L`), a bit each.
+    /// Weekdays whose last occurrence in the month is meant (`5L`), a bit each.
     pub(super) last_of: u8,
-    /// Weekdays of which the first to fifth in the month is meant (`5#1` to `5#5`), a bit each.
+    /// Weekdays whose first to fifth occurrence in the month is meant (`5#1` to `5#5`), a bit each.
     pub(super) nth_of: [u8; 5],
 }
 
@@ -51,20 +51,20 @@ impl CronFieldValues {
 }
 
 impl CronField {
-    /// The bits of all values.
+    /// Bits of all values.
     pub(super) fn all_values(&self) -> u64 {
         (2 << self.last) - (1 << self.first)
     }
 
-    /// Reads a word in upper case; the first rule that applies decides.
+    /// Parses a word in upper case; the first rule that applies decides.
     ///
     /// # Errors
-    /// What is wrong with the word, for a person.
+    /// Says what is wrong with the word, for people.
     pub(super) fn parse(&self, word: &str) -> Result<CronFieldValues, String> {
         word.split(',').try_fold(CronFieldValues::default(), |all, part| Ok(all.union(self.parse_part(part)?)))
     }
 
-    /// Reads one part of a list.
+    /// Parses one part of a list.
     fn parse_part(&self, part: &str) -> Result<CronFieldValues, String> {
         if self.name == WEEKDAY.name && part != "*" {
             if part.contains('L') {
@@ -87,7 +87,7 @@ impl CronField {
         self.parse_range(part)
     }
 
-    /// Reads what a step can follow.
+    /// Parses a value or range, which a step may follow.
     fn parse_range(&self, part: &str) -> Result<CronFieldValues, String> {
         let (first, last) = match part {
             "*" => (self.first, self.last),
@@ -104,14 +104,15 @@ impl CronField {
         Ok(CronFieldValues { values: (first..=last).fold(0, |bits, value| bits | 1 << value), ..CronFieldValues::default() })
     }
 
-    /// Every so many of the chosen values; a single one stands for itself and all up to the last of the field.
+    /// Keeps every `step`-th of the chosen values. A single value means the range from it to the
+    /// last value of the field.
     fn apply_step(&self, step: u16, chosen: CronFieldValues) -> CronFieldValues {
         if chosen.values == 0 {
             return chosen;
         }
         let first = chosen.values.trailing_zeros();
         let last = if chosen.values.is_power_of_two() { self.last.into() } else { chosen.values.ilog2() };
-        // Only a range or `*` comes here, so there are no holes between first and last.
+        // Only a range or `*` is possible here, so the values from first to last have no gaps.
         let stepped = (first..=last).step_by(step.into());
         CronFieldValues { values: stepped.fold(0, |bits, value| bits | 1 << value), ..CronFieldValues::default() }
     }
@@ -123,7 +124,7 @@ impl CronField {
         named.or_else(numbered).ok_or_else(|| self.error(text, self.values_help))
     }
 
-    /// An error in this word: the part at fault and why.
+    /// Error in this word: the wrong part and the reason.
     pub(super) fn error(&self, part: &str, why: &str) -> String {
         format!("{} `{part}`: {why}", self.name)
     }

@@ -1,23 +1,25 @@
-//! Cron jobs that run in real time: they skip what the clocks skip and run again in what the clocks repeat.
+//! Cron jobs that run in real time: they skip the times that the clocks skip, and run again in the
+//! times that the clocks repeat.
 
 use super::Cron;
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 use crate::domain::timezone::wall_time::{WallTime, WallTimeResolution};
 
-/// Steps after which a search gives up. Some readings lead back to themselves: `54 */3 * * *` has one where clocks are put back at a
-/// quarter to four.
+/// Number of steps after which a search gives up. Some wall times lead back to themselves: `54 */3
+/// * * *` has one where clocks are put back at a quarter to four.
 const MAX_TICKS: u32 = 1_000;
 
-/// Seconds around a change of the clocks in which the wall clock alone does not decide. No clock was ever moved by more than a day, and
-/// the search goes back to the full hour.
+/// Seconds around a change of the clocks in which the wall clock alone does not decide. No clock
+/// was ever moved by more than a day, and the search goes back to the full hour.
 const TRANSITION_MARGIN_SECS: i64 = 86_400 + 3_600;
 
-/// Where a search is on the wall clock. It moves forward from reading to reading.
+/// Position of a search on the wall clock. It moves forward from one wall time to the next.
 struct WallTimeCursor<'a> {
     zone: &'a Timezone,
     wall: WallTime,
-    /// Which pass of a repeated reading, or which side of a skipped one.
+    /// True in the second pass of a repeated wall time, or if the offset after the change counts
+    /// for a skipped one.
     second_pass: bool,
     ticks: u32,
 }
@@ -48,22 +50,22 @@ impl<'a> WallTimeCursor<'a> {
         Some(())
     }
 
-    /// Lets so many seconds pass.
+    /// Advances by this many seconds.
     fn skip_secs(&mut self, secs: i64) -> Option<()> {
         self.ticks += 1;
         self.set(self.moment()?.plus_secs(secs))
     }
 
-    /// The unit of so many seconds, counted from midnight.
+    /// Number of the current unit of this many seconds, counted from midnight.
     fn units_since_midnight(&self, secs: i64) -> i64 {
         self.wall.second_of_day() / secs
     }
 
-    /// Goes back to the beginning of the hour or minute, in the same pass. Then it lets whole ones pass until one is chosen, or until the
-    /// first of the day or hour comes.
+    /// Goes back to the beginning of the hour or minute, in the same pass. Then advances by whole
+    /// units until one is chosen, or until the first of the day or hour.
     fn advance_to_match(&mut self, chosen: u64, secs: i64, of: i64) -> Option<()> {
         self.wall = self.wall.plus_secs(-self.wall.second_of_day() % secs);
-        // A minute that is the only one is gone to directly.
+        // If only one minute is chosen, goes to it directly.
         if of == 60 && chosen.is_power_of_two() {
             self.skip_secs((i64::from(chosen.trailing_zeros()) - self.units_since_midnight(60)).rem_euclid(60) * 60)?;
         }
@@ -78,10 +80,10 @@ impl<'a> WallTimeCursor<'a> {
 }
 
 impl Cron {
-    /// A skipped time does not come, a repeated one comes in both passes.
+    /// Finds the next time. A skipped time does not come, a repeated one comes in both passes.
     ///
-    /// Some clocks are moved by half an hour, at midnight, or by a day. There the order of the steps decides what comes. These are the steps
-    /// that Healthchecks takes.
+    /// Some clocks are moved by half an hour, at midnight, or by a day. There the order of the
+    /// steps decides the result. These are the steps that Healthchecks takes.
     pub(super) fn next_in_real_time(&self, after: Timestamp, zone: &Timezone, last_year: i32) -> Option<Timestamp> {
         let mut cursor = WallTimeCursor::new(zone, after.plus_secs(1))?;
         while cursor.ticks < MAX_TICKS {
@@ -104,7 +106,8 @@ impl Cron {
         self.next_between_transitions(after, zone, last_year)
     }
 
-    /// Moves the cursor to the next reading that may match. False: it stands on one that does.
+    /// Moves the cursor to the next wall time that may match. Returns false if its present one
+    /// matches.
     fn advance_cursor(&self, cursor: &mut WallTimeCursor<'_>, last_year: i32) -> Option<bool> {
         let date = self.calendar.next_after(cursor.wall.midnight().plus_secs(-1), last_year)?.midnight();
         if date != cursor.wall.midnight() {

@@ -1,11 +1,11 @@
-//! The grammar of one OnCalendar expression.
+//! Grammar of one OnCalendar expression.
 
 use super::super::tokens::{parse_digits, split_words};
 use super::{FIRST_YEAR, LAST_YEAR, OnCalendarLine};
 use crate::domain::text::is_white_space;
 use crate::domain::timezone::Timezone;
 
-/// A numeric part of an expression and its lowest and highest value.
+/// Numeric part of an expression with its minimum and maximum value.
 struct OnCalendarField {
     name: &'static str,
     first: u16,
@@ -24,7 +24,7 @@ const WEEKDAYS: [&str; 7] = ["MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRID
 /// Highest single day counted from the end of a month: every month has it.
 const MAX_DAY_FROM_END: u16 = 28;
 
-/// What the words of systemd.time stand for.
+/// Expansions of the words of systemd.time.
 const SHORTHANDS: [(&str, &str); 9] = [
     ("minutely", "*:*"),
     ("hourly", "*:0"),
@@ -38,10 +38,10 @@ const SHORTHANDS: [(&str, &str); 9] = [
 ];
 
 impl OnCalendarLine {
-    /// Reads one expression.
+    /// Parses one expression.
     ///
     /// # Errors
-    /// Which part is wrong and why, for a person.
+    /// Says which part is wrong and why, for people.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim_matches(is_white_space);
         let (text, zone) = split_zone(text);
@@ -93,7 +93,8 @@ impl OnCalendarLine {
     }
 }
 
-/// Splits a zone off the end. A tab alone does not introduce one; a word that names none is part of the expression.
+/// Splits a zone off the end. A tab alone does not introduce one. A word that is not a zone is part
+/// of the expression.
 fn split_zone(line: &str) -> (&str, Option<Timezone>) {
     let word =
         split_words(line).next_back().filter(|word| line.contains(' ') && !word.starts_with(|c: char| c.is_ascii_digit() || c == '*'));
@@ -104,7 +105,7 @@ fn split_zone(line: &str) -> (&str, Option<Timezone>) {
     }
 }
 
-/// Reads a list of weekdays and ranges of them; Monday is bit 0.
+/// Parses a list of weekdays and ranges of them; Monday is bit 0.
 fn parse_weekdays(word: &str) -> Result<u64, String> {
     let wrong = |part: &str, why: &str| format!("weekday `{part}`: {why}");
     let weekday = |name: &str| {
@@ -124,7 +125,8 @@ fn parse_weekdays(word: &str) -> Result<u64, String> {
 }
 
 impl OnCalendarField {
-    /// Reads `*` alone or a list of values, ranges and steps. Counted from the end, a step goes from the farthest value to the nearest.
+    /// Parses `*` alone, or a list of values, ranges and steps. Counted from the end, a step goes
+    /// from the farthest value to the nearest.
     fn parse(&self, word: &str, from_end: bool, mut choose: impl FnMut(u16)) -> Result<(), String> {
         if word == "*" {
             (self.first..=self.last).for_each(choose);
@@ -148,7 +150,7 @@ impl OnCalendarField {
             if from_end && first > MAX_DAY_FROM_END && !range.contains("..") {
                 return Err(self.error(range, "counted from the end of the month a day is 1-28"));
             }
-            // A single value with a step stands for itself and all that follow.
+            // A single value with a step means the range that begins with it.
             match (first == last && step.is_some(), from_end) {
                 (true, true) => first = self.first,
                 (true, false) => last = self.last,

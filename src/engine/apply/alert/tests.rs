@@ -32,7 +32,7 @@ fn the_end_of_a_downtime_that_waits_needs_no_place_in_a_full_outbox() {
             assert_eq!((rows(&working, id), outcomes), (vec![], superseded.to_vec()));
             assert!(!working.state.outbox.is_full_for(MAIN_PROJECT), "that made room");
         }
-        // What nobody waits for finds no place, however often the check changes.
+        // Rows that nothing waits for are refused, however often the check changes.
         fill_outbox(&mut working, hook);
         let before = working.state.outbox.len();
         for second in 0..20 {
@@ -62,7 +62,7 @@ fn a_downtime_keeps_the_names_under_which_it_was_told() {
     assert_eq!(told_as(&working), (None, vec![(AlertEvent::Down, None); 2]));
     for name in ["two", "three"] {
         rename(&mut working, name);
-        // A webhook is told what holds when it is sent.
+        // A webhook gets the names that are valid when it is sent.
         let rows = vec![(AlertEvent::Down, Some("one".to_owned())), (AlertEvent::Down, None)];
         assert_eq!(told_as(&working), (Some("one".to_owned()), rows), "{name}");
     }
@@ -100,15 +100,15 @@ fn rows_of_a_message_whose_last_row_never_began_were_not_sent() {
     begin(&mut working, &rows[..1], last);
     begin(&mut working, &rows[1..2], last);
     working.state.clear_sending();
-    // The server ended before the last part began.
+    // The server stopped before the last part began.
     assert_eq!(begin(&mut working, &rows[..2], last), [(2, 0, false); 2]);
     assert_eq!(begin(&mut working, &rows[2..], last), [(1, 0, false)]);
     working.state.clear_sending();
-    // And now after it.
+    // Now it stopped after that.
     assert_eq!(begin(&mut working, &rows, None), [(3, 1, true), (3, 1, true), (2, 1, true)]);
 }
 
-/// Begins to send what waits about a check, and reports what becomes of it.
+/// Begins to send the rows of a check, and reports the result.
 fn send(working: &mut WorkingState, channel: ChannelId, check: CheckId, sent: &SendResult) {
     let rows: Vec<_> = working.state.outbox.rows_of_check(check).map(|row| row.number).collect();
     working.apply(Command::BeginDeliveries(rows.clone(), None), NOW).unwrap();
@@ -160,11 +160,11 @@ fn a_downtime_that_a_full_outbox_refused_has_no_end() {
     fill_outbox(&mut working, hook);
     send_ping(&mut working, 7, PingKind::Fail, NOW);
     assert_eq!(rows(&working, id), []);
-    // There is room again.
+    // The outbox has space again.
     let first: Vec<_> = working.state.outbox.rows().take(100).cloned().collect();
     first.iter().for_each(|row| working.record_change(Change::Unqueued(row.number)));
     assert!(!working.state.outbox.is_full_for(MAIN_PROJECT));
-    // A delivery that is sent again by hand makes a channel one that was notified.
+    // A delivery that is retried by hand counts as a notification of the channel.
     let refused = working.effects.deliveries.iter().find(|delivery| delivery.channel == pager).cloned().unwrap();
     assert_eq!((refused.event, refused.result), (AlertEvent::Down, DeliveryResult::Failed));
     working.apply(Command::RetryDelivery { delivery: Box::new(refused), at: NOW }, NOW).unwrap();
@@ -205,10 +205,10 @@ fn records_of_audiences_go_with_their_checks_and_channels() {
     assert_eq!(working.audience_notes.len(), 4);
     working.apply(Command::DeleteChannel(first), NOW).unwrap();
     assert_eq!(working.audience_notes.len(), 2);
-    // As an import does that takes the place of an earlier one.
+    // An import that replaces an earlier one does the same.
     working.record_change(Change::CheckGone(ids[0]));
     assert_eq!(working.audience_notes.len(), 1);
-    // What waits for a channel that is gone is removed.
+    // Rows of a deleted channel are removed.
     working.apply(Command::EnableChannel(second), NOW).unwrap();
     send_ping(&mut working, 8, PingKind::Success, NOW);
     send_ping(&mut working, 8, PingKind::Fail, NOW);
@@ -230,7 +230,7 @@ fn incidents_of_a_deleted_check_are_closed_although_their_end_waits_or_their_cha
             0 => send_ping(&mut working, 7, PingKind::Success, NOW.plus_secs(60)),
             1 => drop(working.apply(leave, NOW.plus_secs(60)).unwrap()),
             _ => {
-                // It was not compared yet.
+                // The audience was not compared yet.
                 working.max_alert_rows = 0;
                 working.apply(leave, NOW.plus_secs(60)).unwrap();
                 assert_eq!(rows(&working, id), []);

@@ -1,4 +1,5 @@
-//! Records about channels and the checks that are down: which channels were notified, and whose audiences are still to be compared.
+//! Records about channels and checks that are down: which channels were notified, and which
+//! audiences are still to be compared.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,22 +7,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::check::Check;
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 
-/// Records of one project. Channels beyond them count as notified.
+/// Maximum number of records of one project. Channels beyond it count as notified.
 const MAX_NOTES: usize = 20_000;
-/// Pairs of one project whose audience is still to be compared. What is beyond stays as it is.
+/// Maximum number of pairs of one project whose audience is still to be compared. Further pairs
+/// stay as they are.
 const MAX_PENDING_PAIRS: usize = 100_000;
 
-/// What is known of a channel and the downtime that a check is in, beyond what their settings say. A channel without a record was
-/// notified if it belongs to the audience.
+/// State of a channel for the current downtime of a check, as far as their settings do not show it.
+/// A channel without a record was notified if it belongs to the audience.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AudienceNote {
     /// The channel was not notified.
     Unnotified,
-    /// The channel was notified later, of a downtime whose alerts were all refused at its beginning.
+    /// The channel was notified later, of a downtime whose alerts were all refused at its
+    /// beginning.
     Notified,
-    /// The channel was notified, and has left the audience since.
+    /// The channel was notified and has left the audience since.
     Left,
-    /// The channel has left the audience, and its incident was closed for that reason.
+    /// The channel has left the audience, and its incident was closed because of that.
     Closed,
 }
 
@@ -36,14 +39,14 @@ pub struct AudienceNotes {
 #[derive(Clone, Debug, Default)]
 struct ProjectAudienceNotes {
     pairs: BTreeMap<(CheckId, ChannelId), AudienceNote>,
-    /// Checks of which no channel was notified when they went down, since too much waited.
+    /// Checks that went down while the outbox was full, so that no channel was notified.
     undelivered_checks: BTreeSet<CheckId>,
     /// Pairs that are still to be compared; true if the channel belonged to the audience before.
     pending_pairs: BTreeMap<(CheckId, ChannelId), bool>,
 }
 
 impl AudienceNotes {
-    /// Records what is known of a channel and the downtime that a check is in.
+    /// Records the state of a channel for the current downtime of a check.
     pub fn set(&mut self, check: &Check, channel: ChannelId, note: AudienceNote) {
         let pairs = &mut self.projects.entry(check.project).or_default().pairs;
         let is_full = pairs.len() >= MAX_NOTES;
@@ -54,7 +57,7 @@ impl AudienceNotes {
         }
     }
 
-    /// Records that no channel was notified of the downtime that a check is in.
+    /// Records that no channel was notified of the current downtime of a check.
     pub(in crate::engine::apply) fn set_undelivered(&mut self, check: &Check) {
         self.projects.entry(check.project).or_default().undelivered_checks.insert(check.id);
     }
@@ -63,7 +66,7 @@ impl AudienceNotes {
         self.projects.get(&check.project)?.pairs.get(&(check.id, channel)).copied()
     }
 
-    /// True if a channel is known not to have been notified of the downtime that a check is in.
+    /// True if a channel was not notified of the current downtime of a check.
     pub(in crate::engine::apply) fn is_unnotified(&self, check: &Check, channel: ChannelId) -> bool {
         self.projects.get(&check.project).is_some_and(|notes| match notes.pairs.get(&(check.id, channel)) {
             Some(note) => *note == AudienceNote::Unnotified,
@@ -71,7 +74,7 @@ impl AudienceNotes {
         })
     }
 
-    /// Records that a channel is notified of the downtime that a check is in.
+    /// Records that a channel is notified of the current downtime of a check.
     pub(in crate::engine::apply) fn set_notified(&mut self, check: &Check, channel: ChannelId) {
         let Some(notes) = self.projects.get_mut(&check.project) else { return };
         if notes.undelivered_checks.contains(&check.id) {
@@ -81,19 +84,22 @@ impl AudienceNotes {
         }
     }
 
-    /// The checks of a project of which a channel was not notified. Those of a downtime that was refused may be others.
+    /// Checks of a project whose downtime a channel was not notified of. Includes all checks whose
+    /// alerts were refused when they went down, even if the channel is not in their audience or was
+    /// notified later.
     pub(in crate::engine::apply) fn unnotified_of(&self, project: ProjectId, channel: ChannelId) -> Vec<CheckId> {
         let Some(notes) = self.projects.get(&project) else { return Vec::new() };
         let own = notes.pairs.iter().filter(|((_, other), note)| *other == channel && **note == AudienceNote::Unnotified);
         own.map(|((check, _), _)| *check).chain(notes.undelivered_checks.iter().copied()).collect()
     }
 
-    /// Records that a channel joins or leaves the audience of a check, to which it belonged before if `was_in`.
+    /// Records that a channel joins or leaves the audience of a check. `was_in`: it belonged to the
+    /// audience before.
     pub fn note_membership_change(&mut self, check: &Check, channel: ChannelId, was_in: bool) {
         let moved = &mut self.projects.entry(check.project).or_default().pending_pairs;
         let is_full = moved.len() >= MAX_PENDING_PAIRS;
         match moved.entry((check.id, channel)) {
-            // It is as it was before the first change.
+            // The pair is as it was before the first change.
             Entry::Occupied(entry) if *entry.get() != was_in => _ = entry.remove(),
             Entry::Vacant(entry) if !is_full => _ = entry.insert(was_in),
             Entry::Occupied(_) | Entry::Vacant(_) => {}
@@ -105,12 +111,12 @@ impl AudienceNotes {
         };
     }
 
-    /// True if there are audiences to compare.
+    /// True if audiences remain to be compared.
     pub(in crate::engine::apply) fn has_pending(&self) -> bool {
         !self.pending_projects.is_empty()
     }
 
-    /// Takes a pair that is to be compared.
+    /// Takes the next pair to compare.
     pub(in crate::engine::apply) fn take_next_pending(&mut self) -> Option<(CheckId, ChannelId, bool)> {
         while let Some(project) = self.pending_projects.first().copied() {
             let moved = self.projects.get_mut(&project).and_then(|notes| notes.pending_pairs.pop_first());
@@ -122,7 +128,7 @@ impl AudienceNotes {
         None
     }
 
-    /// Takes the channels of a check that are to be compared.
+    /// Takes the channels of a check whose pairs are to be compared.
     pub(in crate::engine::apply) fn take_pending_of(&mut self, check: &Check) -> Vec<(ChannelId, bool)> {
         if !self.pending_projects.contains(&check.project) {
             return Vec::new();
@@ -132,7 +138,7 @@ impl AudienceNotes {
         moved.into_iter().map(|((_, channel), was_in)| (channel, was_in)).collect()
     }
 
-    /// Removes the records about a check whose downtime is over or begins, or that is deleted.
+    /// Removes the records about a check that is deleted or whose downtime begins or ends.
     pub(in crate::engine::apply) fn remove_check(&mut self, project: ProjectId, check: CheckId) {
         let Some(notes) = self.projects.get_mut(&project) else { return };
         take_check_entries(&mut notes.pairs, check);

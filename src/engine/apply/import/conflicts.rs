@@ -1,4 +1,4 @@
-//! What an import may not have because something else here has it, or it has it twice.
+//! Conflicts of an import: values that an existing object has, or that the import contains twice.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use crate::domain::import_contents::{ImportedKey, ImportedKeySecret};
 use crate::domain::legacy_keys::LegacyKey;
 use crate::domain::project::{KeyAccess, KeySecret};
 
-/// What is taken, in sentences.
+/// Conflicts, as sentences.
 #[derive(Default)]
 pub(super) struct ImportConflicts(pub(super) Vec<Box<str>>);
 
@@ -27,7 +27,7 @@ impl ImportConflicts {
 }
 
 impl WorkingState {
-    /// Refuses what something else here has, or what comes twice.
+    /// Refuses values that another object has, or that the import contains twice.
     pub(super) fn ensure_no_conflicts(
         &self,
         sorted: &SortedImport<'_>,
@@ -53,7 +53,7 @@ impl WorkingState {
     }
 }
 
-/// What only one may have.
+/// Kinds of values that must be unique.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum UniqueProperty {
     Project,
@@ -68,11 +68,11 @@ enum UniqueProperty {
     Badge,
 }
 
-/// What an import would have, held against what there is and what it has claimed before.
+/// Compares the objects of an import with the existing ones and with its own earlier ones.
 struct ConflictFinder<'a> {
     state: &'a State,
     replaced: &'a ReplacedProjects,
-    /// Of the projects that are imported.
+    /// Names of the imported projects.
     names: HashMap<ProjectId, &'a str>,
     seen: BTreeSet<(UniqueProperty, String)>,
     conflicts: ImportConflicts,
@@ -83,7 +83,7 @@ impl<'a> ConflictFinder<'a> {
         self.names.get(&project).copied().unwrap_or_default()
     }
 
-    /// Whether nothing before it had this.
+    /// True if no earlier object of the import has this value.
     fn is_first(&mut self, what: UniqueProperty, value: &dyn ToString) -> bool {
         self.seen.insert((what, value.to_string()))
     }
@@ -144,7 +144,8 @@ impl<'a> ConflictFinder<'a> {
         }
     }
 
-    /// Channels or windows. `here`: those that there are, with their projects, numbers and names.
+    /// Finds conflicts of channels or windows. `here`: the existing ones, with their projects,
+    /// numbers and names.
     fn find_object_conflicts<'i>(
         &mut self,
         kind: &str,
@@ -194,7 +195,8 @@ impl<'a> ConflictFinder<'a> {
     }
 }
 
-/// What a key is recognised by. `numbers`: those of the secrets of old servers; without its own nothing is known of a hashed key.
+/// Secret by which an imported key is recognised. `numbers` are the numbers of the legacy secrets.
+/// `None` if the secret of a hashed key is missing.
 pub(super) fn imported_key_secret(secret: &ImportedKeySecret, numbers: &[u8]) -> Option<KeySecret> {
     match secret {
         ImportedKeySecret::Native(secret) => Some(secret.clone()),

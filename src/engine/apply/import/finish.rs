@@ -1,4 +1,5 @@
-//! All that an import has handed over is shown, in the place of what an earlier import brought: everything at once, or nothing.
+//! Publishes all that an import has staged, in place of an earlier import: everything at once, or
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -28,16 +29,16 @@ use crate::domain::timestamp::Timestamp;
 use crate::domain::user::one_time_link::LinkPurpose;
 use crate::domain::user::{Grant, ProjectMemberships, User};
 
-/// What has become of what waited to be told of a check.
+/// Result recorded for queued messages that an import discards.
 const CHECK_REPLACED: &str = "an import took the place of the check";
-/// Sentences about what is taken, and checks that are named.
+/// Maximum number of conflicts and of checks that an error names.
 pub(super) const MAX_CONFLICTS_SHOWN: usize = 10;
 
 pub(super) fn invalid_import(problem: &str) -> ImportStepError {
     ImportStepError::Invalid(problem.into())
 }
 
-/// Projects here whose place others take, with the numbers of the import that brought them.
+/// Existing projects that the import replaces, with the numbers of the import that created them.
 #[derive(Default)]
 pub(super) struct ReplacedProjects {
     by_uuid: HashMap<Uuid, ProjectId>,
@@ -45,7 +46,8 @@ pub(super) struct ReplacedProjects {
 }
 
 impl ReplacedProjects {
-    /// Whether this thing of a project goes: keys and channels that were made here stay, checks go all.
+    /// True if this object of a project is removed. Keys and channels that were created here stay;
+    /// all checks go.
     pub(super) fn is_removed(&self, project: ProjectId, number: u64) -> bool {
         self.numbers.get(&project).is_some_and(|numbers| numbers.contains(&number))
     }
@@ -55,15 +57,15 @@ impl ReplacedProjects {
     }
 }
 
-/// What an import comes to, before any of it is shown.
+/// Result of an import, prepared but not published.
 struct PreparedImport<'a> {
     contents: SortedImport<'a>,
     replaced: ReplacedProjects,
-    /// What was done here and goes.
+    /// Local changes that are lost.
     lost_changes: LocalChanges,
-    /// The secrets of old servers that are known then.
+    /// Legacy secrets after the import.
     legacy_secrets: LegacySecrets,
-    /// The numbers of those that come along.
+    /// Numbers of the legacy secrets in the import.
     numbers: Vec<u8>,
     checks: Vec<Check>,
     users: Vec<(User, &'a ImportedUser)>,
@@ -77,7 +79,7 @@ impl PreparedImport<'_> {
 }
 
 impl WorkingState {
-    /// What it would come to to finish an import, which goes on.
+    /// Dry run of `finish_import`; the import stays open.
     pub(super) fn preview_import(
         &self,
         import: ImportId,
@@ -87,7 +89,7 @@ impl WorkingState {
         Ok(self.prepare_import(self.find_import(import)?, ending, now)?.outcome())
     }
 
-    /// All that has to be known, or why it is refused.
+    /// Checks the import and computes its result, or returns the reason for refusing it.
     fn prepare_import<'a>(
         &self,
         staging: &'a OpenImport,
@@ -119,13 +121,13 @@ impl WorkingState {
         ending: &ImportFinishOptions,
         now: Timestamp,
     ) -> Result<CommandOutcome, ImportStepError> {
-        // Cheap to clone apart from the map of logs, and it goes with this command.
+        // Cheap to clone, except for the map of logs, which ends with this command.
         let staging = self.find_import(import)?.clone();
         let ready = self.prepare_import(&staging, ending, now)?;
         let outcome = ready.outcome();
         let PreparedImport { contents: sorted, replaced, legacy_secrets: adopted, numbers, checks, users, channels, .. } = ready;
         let ImportFinishOptions { mode, badge_secret: signing, .. } = ending;
-        // From here on nothing is refused.
+        // Nothing is refused from here on.
         if adopted != *self.state.legacy_secrets {
             self.record_change(Change::LegacySecrets(Arc::new(adopted)));
         }
@@ -169,7 +171,7 @@ impl WorkingState {
         }
         for check in checks {
             let mut check = Check { project: target(check.project), ..check };
-            // That it was down was told where it came from; that it is up again was not.
+            // The other server alerted that the check was down, but not that it is up again.
             let is_news = check.state.status == Status::Up && check.state.notification == NotificationState::Notified;
             if is_news {
                 check.state.notification = NotificationState::NotNeeded;
@@ -192,7 +194,8 @@ impl WorkingState {
         Ok(outcome)
     }
 
-    /// The secrets of old servers that are known then, and the numbers of those that come along, as far as keys need them.
+    /// Legacy secrets after the import, and the numbers of the imported ones, as far as keys need
+    /// them.
     fn merge_legacy_secrets(
         &self,
         sorted: &SortedImport<'_>,
@@ -213,7 +216,7 @@ impl WorkingState {
         Ok((adopted, numbers))
     }
 
-    /// Refuses more windows than a project may have, with those that were made here.
+    /// Refuses if a project would have too many windows, including windows that were created here.
     fn ensure_window_limit(&self, sorted: &SortedImport<'_>, replaced: &ReplacedProjects) -> Result<(), ImportStepError> {
         let mut counts: HashMap<ProjectId, usize> = HashMap::new();
         sorted.windows.iter().for_each(|(_, project, _)| *counts.entry(*project).or_default() += 1);
@@ -251,7 +254,7 @@ impl WorkingState {
         if taken.0.is_empty() { Ok(replaced) } else { Err(ImportStepError::Conflicts(taken.0)) }
     }
 
-    /// What somebody has done here that would go; refuses that if it `stays`.
+    /// Changes that users made here and that would be lost. Refuses them if `stays`.
     fn local_changes(&self, replaced: &ReplacedProjects, stays: bool) -> Result<LocalChanges, ImportStepError> {
         let mut names = Vec::new();
         let mut done = LocalChanges::default();
@@ -269,7 +272,7 @@ impl WorkingState {
         if stays && done.checks > 0 { Err(ImportStepError::ChangedLocally { changes: done, names }) } else { Ok(done) }
     }
 
-    /// The checks as they will be, each still with the number that its project has within the import.
+    /// Checks as they will be stored, still with the project number of the import.
     fn build_checks(
         &self,
         sorted: &SortedImport<'_>,
@@ -329,8 +332,8 @@ impl WorkingState {
         Ok(checks)
     }
 
-    /// A channel as it will be, still with the number that its project has within the import. If it came without all settings and was
-    /// completed or enabled here, it stays so.
+    /// Channel as it will be stored, still with the project number of the import. A channel that
+    /// came without all settings and was completed or enabled here stays so.
     fn build_channel(
         &self,
         id: ChannelId,
@@ -370,7 +373,7 @@ impl WorkingState {
         })
     }
 
-    /// Users that are there already stay as they are, and may see the projects.
+    /// Users of the import. Existing users stay as they are and get access to the projects.
     fn build_users<'a>(&self, sorted: &SortedImport<'a>, now: Timestamp) -> Result<Vec<(User, &'a ImportedUser)>, ImportStepError> {
         let new = |imported: &ImportedUser| self.state.users.by_name(&imported.name).is_none();
         if self.state.users.len() + sorted.users.iter().filter(|(.., user)| new(user)).count() > MAX_USERS {
@@ -397,7 +400,8 @@ impl WorkingState {
         Ok(sorted.users.iter().map(user).collect())
     }
 
-    /// `imported_pings`: the projects that came with the import, for others of which it may not speak.
+    /// Grants a user access to the imported projects in `brought`. An import cannot grant access to
+    /// other projects.
     fn grant_imported(&mut self, user: User, imported: &ImportedUser, brought: &HashMap<Uuid, ProjectId>) {
         let grant = match &user.grant {
             Grant::Owner => Grant::Owner,
@@ -413,7 +417,8 @@ impl WorkingState {
         self.put_user(User { grant, ..user });
     }
 
-    /// What an import brought of a project goes, with all checks. The project's number stays, and with it who may see it.
+    /// Removes what an import brought for a project, and all of its checks. The project keeps its
+    /// number, and with it the access rights of its users.
     fn remove_imported(&mut self, id: ProjectId, numbers: &Range<u64>, now: Timestamp) {
         let Some(project_state) = self.state.project(id) else { return };
         let outbox = &self.state.outbox;
@@ -432,7 +437,8 @@ impl WorkingState {
     }
 }
 
-/// True if nobody has given anything here to a channel that an earlier import brought without all settings.
+/// True if the settings of a channel that an earlier import brought without all of them are
+/// unchanged.
 fn is_as_imported(channel: &Channel) -> bool {
     channel.health.disabled.as_ref().is_some_and(|(_, reason)| reason.starts_with(ImportedSettings::DISABLED_REASON_PREFIX))
 }

@@ -1,4 +1,5 @@
-//! What an import has handed over, by what it is: each thing once, and all that one names there.
+//! Objects of an import, sorted by kind. Each object occurs once, and its references are resolved
+//! within the import.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +14,7 @@ use crate::domain::import_contents::{ImportedChannel, ImportedCheck, ImportedKey
 use crate::domain::import_item::ImportItem;
 use crate::domain::parents::{Parents, ParentsError};
 
-/// What was handed over, sorted.
+/// Objects of an import, by kind.
 #[derive(Default)]
 pub(super) struct SortedImport<'a> {
     pub(super) projects: Vec<(ProjectId, &'a ImportedProject)>,
@@ -22,12 +23,13 @@ pub(super) struct SortedImport<'a> {
     pub(super) windows: Vec<(WindowId, ProjectId, &'a ImportedWindow)>,
     pub(super) checks: Vec<(CheckId, ProjectId, Uuid, &'a ImportedCheck)>,
     pub(super) users: Vec<(UserId, Uuid, &'a ImportedUser)>,
-    /// The numbers of checks by their projects and UUIDs.
+    /// Numbers of checks by project and UUID.
     check_ids: HashMap<(ProjectId, Uuid), CheckId>,
 }
 
 impl<'a> SortedImport<'a> {
-    /// Each number may come once, and must be of a project that was handed over.
+    /// Sorts the objects of an import. Refuses a number that occurs twice, and a project that the
+    /// import does not contain.
     pub(super) fn new(staging: &'a OpenImport) -> Result<Self, ImportStepError> {
         let mut sorted = Self::default();
         let (mut numbers, mut owners) = (BTreeSet::new(), BTreeSet::new());
@@ -60,12 +62,12 @@ impl<'a> SortedImport<'a> {
         Ok(sorted)
     }
 
-    /// The number of a check of a project.
+    /// Number of a check of a project.
     pub(super) fn check_id(&self, project: ProjectId, uuid: Uuid) -> Option<CheckId> {
         self.check_ids.get(&(project, uuid)).copied()
     }
 
-    /// What checks depend on, of those that depend on something.
+    /// Parents of all checks that have some.
     pub(super) fn parents(&self) -> Result<HashMap<CheckId, Parents>, ImportStepError> {
         let mut all = HashMap::new();
         let refused = |check: &ImportedCheck, problem: &dyn std::fmt::Display| {
@@ -87,7 +89,7 @@ impl<'a> SortedImport<'a> {
         Ok(all)
     }
 
-    /// What files own, but for users.
+    /// Objects that declared configuration owns, except for users.
     pub(super) fn declared_objects(&self) -> impl Iterator<Item = (u64, &'a ConfigSource)> {
         let keys = self.keys.iter().map(|(id, _, key)| (id.0, &key.managed_by));
         let channels = self.channels.iter().map(|(id, _, channel)| (id.0, &channel.managed_by));

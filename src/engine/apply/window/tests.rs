@@ -13,7 +13,7 @@ use crate::domain::timezone::Timezone;
 
 const WINDOWS: u64 = 100;
 
-/// A window that opens with a schedule, for so many minutes.
+/// Creates a window that opens by a schedule, for `minutes`.
 fn create(working: &mut WorkingState, schedule: &str, minutes: u32) -> WindowId {
     let schedule = Arc::new(Schedule::parse(schedule).unwrap());
     let times = WindowTimes::Recurring { schedule, tz: Timezone::utc(), minutes };
@@ -50,13 +50,13 @@ fn pings_of_a_held_check_compute_no_window_anew() {
 fn what_is_known_of_a_window_ends_with_its_phase_and_with_every_change() {
     let mut working = working_state();
     let open = |working: &mut WorkingState, at: Timestamp| working.state.windows_open_until(MAIN_PROJECT, &Tags::default(), at);
-    // 08:00 UTC, on the hour for ten minutes.
+    // Opens at 08:00 UTC and every hour after it, for ten minutes.
     let id = create(&mut working, "0 * * * *", 10);
     for (secs, until) in [(0, Some(600)), (599, Some(600)), (600, None), (3599, None), (3600, Some(4200)), (0, Some(600)), (700, None)] {
         assert_eq!(open(&mut working, NOW.plus_secs(secs)), until.map(|until| NOW.plus_secs(until)), "{secs} s");
     }
     assert!(working.state.computed_phases(MAIN_PROJECT) <= 5);
-    // Overlapping openings: it is never said to be closed.
+    // With overlapping openings it never counts as closed.
     create(&mut working, "*/2 * * * *", 5);
     for secs in 0..3600 {
         let at = NOW.plus_secs(secs);

@@ -2,7 +2,7 @@ use super::*;
 use crate::domain::project::Project;
 use crate::engine::state::Change;
 
-/// A state with the projects of these numbers.
+/// State with projects of these numbers.
 fn state(projects: &[u64]) -> State {
     let mut state = State::default();
     for id in projects {
@@ -15,7 +15,7 @@ fn state(projects: &[u64]) -> State {
     state
 }
 
-/// Deliveries numbered from 1, of these projects.
+/// Index of deliveries numbered from 1, of these projects.
 fn index(projects: &[u64]) -> DeliveryIndex {
     let mut index = DeliveryIndex::default();
     for (number, project) in (1..).zip(projects) {

@@ -26,7 +26,7 @@ fn a_file_that_was_lost_while_the_database_had_failed_is_read_anew() {
     let medium = Medium::Directory(directory.path().into());
     let config = EngineConfig { clock: Clock::Manual(clock.clone()), random: Random::seeded(1), ..EngineConfig::new(medium, 100) };
     let (handle, mut writer) = Writer::open(config).unwrap();
-    // A batch fails: memory is ahead of the file, and says so.
+    // A batch fails, and memory is ahead of the file.
     let now = writer.next_timestamp();
     writer.memory.working.apply(create("ghost"), now).unwrap();
     writer.recovery.note_failed_batch(1, &StoreError::Damaged { reason: "on purpose".into(), panicked: false });

@@ -1,6 +1,8 @@
-//! A request body as one JSON object. It keeps the members that are fields, each as the JSON text that was sent, until one is asked for.
+//! A request body as one JSON object. It keeps the members that are fields, each as the JSON text
+//! that was sent, and parses a member when it is read.
 //!
-//! Numbers stay text because a float would hide how they were written (`60.0`, `6e1`) and an integer type how large they are.
+//! Numbers stay text because a float would hide how they were written (`60.0`, `6e1`), and an
+//! integer type their size.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{FieldError, FieldProblem};
 use crate::domain::text::Seconds;
 
-/// The members that are kept, sorted. All others are skipped, whatever their value.
+/// Members that are kept, sorted. All others are skipped, whatever their value.
 const MEMBERS: [&str; 30] = [
     "after",
     "api_key",
@@ -45,21 +47,21 @@ const MEMBERS: [&str; 30] = [
     "unique",
 ];
 
-/// Bytes of a name in an object of strings: errors repeat it.
+/// Maximum bytes of a name in an object of strings: errors repeat it.
 const MAX_KEY_BYTES: usize = 200;
 
-/// Arrays and objects that may stand in each other.
+/// Maximum nesting depth of arrays and objects.
 const MAX_DEPTH: usize = 128;
 
-/// A request body that is a JSON object, or empty. Of members of the same name it holds the last.
+/// A request body that is a JSON object, or empty. If a member is repeated, the last one counts.
 #[derive(Default)]
 pub(crate) struct RequestDocument([Option<Box<RawValue>>; MEMBERS.len()]);
 
 impl RequestDocument {
-    /// Reads a body: an empty one is an empty object.
+    /// Parses a body. An empty one is an empty object.
     ///
     /// # Errors
-    /// When it is not one UTF-8 JSON text, is nested too deep, or its value is not an object.
+    /// If it is not one UTF-8 JSON text, is nested too deep, or its value is not an object.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, FieldError> {
         let text = std::str::from_utf8(body).map_err(|_| FieldError::Syntax)?;
         if text.is_empty() {
@@ -75,7 +77,8 @@ impl RequestDocument {
         serde_json::from_str(document.get()).map_err(|_| FieldError::Syntax)
     }
 
-    /// Like [`parse`](Self::parse), but `null` and `[]` are empty objects too: clients send them to pause and resume.
+    /// Like [`parse`](Self::parse), but `null` and `[]` are empty objects too: clients send them to
+    /// pause and resume.
     pub(crate) fn parse_lenient(body: &[u8]) -> Result<Self, FieldError> {
         if serde_json::from_slice::<Option<[(); 0]>>(body).is_ok() { Ok(Self::default()) } else { Self::parse(body) }
     }
@@ -85,23 +88,24 @@ impl RequestDocument {
         self.0.get(place).and_then(Option::as_deref).map(RawValue::get)
     }
 
-    /// The member `api_key`: a string, or a number as it was written. Anything else is no key.
+    /// Returns the member `api_key`: a string, or a number as it was written. Any other value is no
+    /// key.
     pub(crate) fn api_key(&self) -> Option<String> {
         let text = self.member("api_key")?;
         if is_number(text) { Some(text.to_owned()) } else { serde_json::from_str(text).ok() }
     }
 
-    /// A member that is to be a string.
+    /// Returns a member that must be a string.
     pub(crate) fn string(&self, name: &'static str) -> Result<Option<String>, FieldError> {
         match self.member(name) {
-            // Half a surrogate pair is JSON, but no text.
+            // An unpaired surrogate is valid JSON, but no text.
             Some(text) if text.starts_with('"') => serde_json::from_str(text).map(Some).map_err(|_| FieldError::Syntax),
             Some(_) => Err(FieldError::Field(name, FieldProblem::NotAString)),
             None => Ok(None),
         }
     }
 
-    /// A member that is to be a string that `parse` takes.
+    /// Returns a member that must be a string that `parse` accepts.
     pub(crate) fn parsed_string<T, E: Into<FieldProblem>>(
         &self,
         name: &'static str,
@@ -111,7 +115,7 @@ impl RequestDocument {
         text.map(|text| parse(&text).map_err(|error| FieldError::Field(name, error.into()))).transpose()
     }
 
-    /// A member that is to be `true` or `false`.
+    /// Returns a member that must be `true` or `false`.
     pub(super) fn boolean(&self, name: &'static str) -> Result<Option<bool>, FieldError> {
         match self.member(name) {
             None => Ok(None),
@@ -121,19 +125,20 @@ impl RequestDocument {
         }
     }
 
-    /// A member that is to be a whole number of seconds, written without fraction and exponent.
+    /// Returns a member that must be a whole number of seconds, written without fraction and
+    /// exponent.
     pub(super) fn seconds(&self, name: &'static str) -> Result<Option<Seconds>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         let seconds = match text.parse() {
             _ if !is_number(text) || text.contains(['.', 'e', 'E']) => Err(FieldProblem::NotANumber),
             Ok(number) => Seconds::parse(number).map_err(FieldProblem::from),
-            // More digits than 64 bits hold.
+            // The number does not fit 64 bits.
             Err(_) => Err(if text.starts_with('-') { FieldProblem::TooSmall } else { FieldProblem::TooLarge }),
         };
         seconds.map(Some).map_err(|problem| FieldError::Field(name, problem))
     }
 
-    /// A member that is to be a whole number without sign, fraction and exponent.
+    /// Returns a member that must be a whole number without sign, fraction and exponent.
     pub(crate) fn unsigned(&self, name: &'static str) -> Result<Option<u64>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         match text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -142,7 +147,8 @@ impl RequestDocument {
         }
     }
 
-    /// A member that is to be an object of strings. Of values of the same name it has the last.
+    /// Returns a member that must be an object of strings. If a name is repeated, the last value
+    /// counts.
     pub(crate) fn string_map(&self, name: &'static str) -> Result<Option<Vec<(String, String)>>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         if !text.starts_with('{') {
@@ -159,14 +165,15 @@ impl RequestDocument {
         strings.collect::<Result<_, _>>().map(Some)
     }
 
-    /// A member that is to be a string out of a few; anything else, of whatever type, is unexpected.
+    /// Returns a member that must be one of a few strings. Any other value, of any type, is
+    /// unexpected.
     pub(crate) fn choice<T>(&self, name: &'static str, choose: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         let chosen = serde_json::from_str::<String>(text).ok().and_then(|text| choose(&text));
         chosen.map(Some).ok_or(FieldError::Field(name, FieldProblem::Unexpected))
     }
 
-    /// A member that is to be an array of strings.
+    /// Returns a member that must be an array of strings.
     pub(crate) fn string_list(&self, name: &'static str) -> Result<Option<Vec<String>>, FieldError> {
         match self.member(name) {
             None => Ok(None),
@@ -175,7 +182,7 @@ impl RequestDocument {
         }
     }
 
-    /// A member that is to be an array of strings out of a few. What is said twice counts once.
+    /// Returns a member that must be an array of strings out of a few. Repeated strings count once.
     pub(super) fn choices<T: PartialEq>(&self, name: &'static str, choose: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(Vec::new()) };
         let items: Vec<&RawValue> = match text.starts_with('[') {
@@ -194,7 +201,7 @@ impl RequestDocument {
     }
 }
 
-/// Whether arrays and objects of a JSON text stand in each other more than [`MAX_DEPTH`] deep.
+/// True if arrays and objects of a JSON text are nested more than [`MAX_DEPTH`] deep.
 fn is_too_deep(text: &str) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     text.bytes().any(|byte| {
@@ -210,7 +217,7 @@ fn is_too_deep(text: &str) -> bool {
     })
 }
 
-/// Whether a JSON value is a number.
+/// True if a JSON value is a number.
 fn is_number(json: &str) -> bool {
     json.starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }
@@ -240,7 +247,7 @@ impl<'de> Deserialize<'de> for RequestDocument {
     }
 }
 
-/// Where among [`MEMBERS`] a name stands, if it does.
+/// Index of a name in [`MEMBERS`], if it is there.
 struct MemberIndex(Option<usize>);
 
 impl<'de> Deserialize<'de> for MemberIndex {

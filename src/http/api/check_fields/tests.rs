@@ -1,4 +1,4 @@
-//! Tables of bodies: what they are read as, or what is said about them.
+//! Tables of request bodies, with the parsed fields or the error.
 
 use proptest::prelude::*;
 
@@ -116,7 +116,7 @@ fn a_key_is_a_string_or_the_digits_of_a_number() {
     }
 }
 
-/// Values of every type, each as an array of those a field of that type refuses.
+/// Values of every type, one array for each type.
 const NUMBERS: [&str; 5] = ["0", "60", "-1", "1.5", "1e400"];
 const OTHERS: [&str; 4] = ["null", "[]", "{}", r#"["a"]"#];
 const BOOLEANS: [&str; 2] = ["true", "false"];
@@ -185,7 +185,7 @@ fn values_have_bounds() {
         ("subject", 200),
         ("subject_fail", 200),
     ] {
-        // Neither the pattern of a slug nor the grammar of a schedule is looked at before the length.
+        // The length is tested before the pattern of a slug and the grammar of a schedule.
         let body = |count: usize| format!(r#"{{"{name}": "{}"}}"#, "Ž".repeat(count));
         assert_eq!(refusal(&body(most + 1)), format!("{name} is too long"));
         match name {
@@ -291,7 +291,8 @@ proptest! {
             body[at] = byte;
         }
         let _ = parsed(&body, ApiVersion::V1);
-        // What serde_json reads as a value, and no integer as too large for it, is a document here too.
+        // Any value that serde_json parses, unless an integer is too large for it, is a document
+        // here too.
         if let Ok(value) = serde_json::from_slice::<serde_json::Value>(&body) {
             prop_assert_eq!(RequestDocument::parse(&body).is_ok(), value.is_object());
         }

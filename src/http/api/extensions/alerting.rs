@@ -1,4 +1,4 @@
-//! `/checks/<uuid>/alerting`: when the downtimes of a check are told, and whether the present one is.
+//! `/checks/<uuid>/alerting`: alert settings of a check, and the state of the current alert.
 
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use crate::http::api::json::{JsonObject, write_array, write_string};
 use crate::manage::channel::unnotified_reason;
 use crate::wire::reply::{self, HttpError, HttpReply};
 
-/// UUIDs in a request, some of them repeated.
+/// Maximum number of UUIDs in a request, repeated ones included.
 const MAX_UUIDS: usize = 100;
 
 pub(super) fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
@@ -32,12 +32,12 @@ pub(super) async fn change(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpR
     }
     match call.handle().call(Command::SetAlerting { check: check.id, after, parents }).await?? {
         CommandOutcome::Check(check) => Ok(reply::json(alerting_json(call, &check))),
-        // That command comes to nothing else.
+        // The command has no other outcome.
         _ => Err(HttpError::Unavailable),
     }
 }
 
-/// The checks of these UUIDs. Each is looked up, so there are not many.
+/// Returns the checks of these UUIDs. Each needs a search, so their number is limited.
 fn find_parents(call: &ExtensionCall<'_>, uuids: &[String]) -> Result<Parents, ParentsError> {
     if uuids.len() > MAX_UUIDS {
         return Err(ParentsError::TooMany);

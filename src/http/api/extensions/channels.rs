@@ -1,4 +1,5 @@
-//! `/channels`: channels with their settings and their health; made, changed, removed, tested and enabled.
+//! `/channels`: channels with their settings and their health. Creates, changes, deletes, tests and
+//! enables them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ pub(super) async fn change(mut call: ExtensionCall<'_>, uuid: Uuid) -> Result<Ht
 
 pub(super) async fn delete(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let channel = call.find_channel(uuid)?;
-    // As it was just before.
+    // The reply shows the channel as it was before it was deleted.
     let reply = channel_reply(call, Arc::clone(&channel)).await?;
     call.handle().call(Command::DeleteChannel(channel.id)).await??;
     Ok(reply)
@@ -82,7 +83,7 @@ pub(super) async fn enable(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpR
     channel_reply(call, channel).await
 }
 
-/// Has a test sent, and waits for what comes of it.
+/// Sends a test, and waits for its result.
 pub(super) async fn test(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let channel = call.find_channel(uuid)?;
     let event = |word: &str| match word {
@@ -96,7 +97,7 @@ pub(super) async fn test(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpRep
     }
     let tried = call.handle().request_channel_test(channel.id, up)?;
     let tried = timeout(TEST_TIME, tried).await.map_err(|_| HttpError::Unavailable)?;
-    // Nobody sends any more, or the channel is gone.
+    // No notifier runs, or the channel is gone.
     let ChannelTestResult { duration: took, status, error: failed, missed } = tried.map_err(|_| HttpError::Unavailable)?;
     let mut out = String::new();
     let mut object = JsonObject::begin(&mut out);
@@ -109,7 +110,7 @@ pub(super) async fn test(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpRep
     Ok(reply::json(out))
 }
 
-/// The status of an answer; null: there was none, or the kind has no such thing.
+/// Writes the status of a response; null if there was none, or the kind has no status.
 pub(super) fn write_status(status: u16, out: &mut String) {
     match status {
         0 => out.push_str("null"),
@@ -117,16 +118,16 @@ pub(super) fn write_status(status: u16, out: &mut String) {
     }
 }
 
-/// Has a command carried out that leaves a channel to show.
+/// Runs a command whose outcome is a channel.
 async fn run_channel_command(call: &ExtensionCall<'_>, command: Command) -> Result<Arc<Channel>, HttpError> {
     match call.handle().call(command).await?? {
         CommandOutcome::Channel(channel) => Ok(Arc::from(channel)),
-        // No command of this file comes to anything else.
+        // No command of this file has another outcome.
         _ => Err(HttpError::Unavailable),
     }
 }
 
-/// What a request says of a channel.
+/// Fields of a channel in a request.
 struct ChannelFields {
     kind: Option<&'static ChannelKind>,
     name: Option<ChannelName>,
@@ -134,7 +135,7 @@ struct ChannelFields {
 }
 
 impl ChannelFields {
-    /// Reads all of them. If several are wrong, the error names the first in this order.
+    /// Parses all fields. If several are invalid, the error names the first in this order.
     fn parse(document: &RequestDocument) -> Result<Self, HttpError> {
         let kind = document.choice("kind", ChannelKind::from_name)?;
         let name = document.string("name")?.map(|name| ChannelName::parse(&name)).transpose();
@@ -143,13 +144,13 @@ impl ChannelFields {
     }
 }
 
-/// What a request to make a channel asks for.
+/// Parses the fields of a request to create a channel.
 fn parse_new_channel(document: &RequestDocument) -> Result<(ChannelName, ChannelSettings), HttpError> {
     let ChannelFields { kind, name, settings } = ChannelFields::parse(document)?;
     let kind = kind.ok_or(FieldError::Field("kind", FieldProblem::Missing))?;
     let settings = ChannelSettings::parse(kind, settings.unwrap_or_default())?;
     settings.check_author(SettingsAuthor::Api)?;
-    // An empty name is a name.
+    // An empty name is allowed.
     let name = name.map_or_else(|| ChannelName::parse(""), Ok).map_err(|reason| HttpError::BadRequest(reason.into()))?;
     Ok((name, settings))
 }
@@ -165,7 +166,7 @@ async fn channel_reply(call: &ExtensionCall<'_>, channel: Arc<Channel>) -> Resul
     Ok(reply::json(body.await?))
 }
 
-/// Writes a channel. All keys that may ask for it may write, and are shown errors whole.
+/// Writes a channel. All keys that may request it may write, so errors are shown in full.
 fn write_channel(out: &mut String, channel: &Channel, handle: &Handle, last_delivered: &BTreeMap<ChannelId, Timestamp>) {
     let (status, waiting, shown) = handle.with_state(|state| {
         let status = ChannelStatus::compute(state, channel, handle.transports());
@@ -178,7 +179,7 @@ fn write_channel(out: &mut String, channel: &Channel, handle: &Handle, last_deli
         .text("kind", channel.settings.kind().name);
     object.member("settings", |out| {
         let mut settings = JsonObject::begin(out);
-        // No key has a character that JSON escapes.
+        // No key contains a character that JSON escapes.
         for (key, value) in shown.masked() {
             settings.text(key, &value);
         }

@@ -1,4 +1,4 @@
-//! `/deliveries`: what has become of what was to be told, newest first.
+//! `/deliveries`: delivery results, newest first.
 
 use std::ops::RangeInclusive;
 
@@ -16,17 +16,17 @@ use crate::http::api::json::{JsonObject, write_array, write_display, write_strin
 use crate::wire::reply::{self, HttpError, HttpReply};
 use crate::wire::request;
 
-/// How many a list has unless it is asked for more.
+/// Default number of deliveries in a list.
 const DEFAULT_LIMIT: usize = 50;
-/// How many a query may ask for: see [limits](crate::docs::limits).
+/// Range of the `limit` parameter: see [limits](crate::docs::limits).
 const LIMIT_RANGE: RangeInclusive<i64> = 1..=500;
-/// Numbers that a query may name.
+/// Range of delivery numbers in a query.
 const NUMBER_RANGE: RangeInclusive<i64> = 0..=i64::MAX;
 
-/// Whose deliveries are asked for.
+/// Scope of a list of deliveries.
 #[derive(Clone, Copy)]
 pub(super) enum DeliveryScope {
-    /// All of the caller's project.
+    /// All deliveries of the caller's project.
     Project,
     Channel(ChannelId),
     Check(CheckId),
@@ -57,7 +57,7 @@ pub(super) async fn list(call: &ExtensionCall<'_>, of: DeliveryScope) -> Result<
     Ok(reply::json(body.await?))
 }
 
-/// Whether it was for a channel, or about a check, of this project that is still there.
+/// True if it was for a channel, or about a check, that still exists in this project.
 fn is_of_project(handle: &Handle, project: ProjectId, delivery: &DeliveryRecord) -> bool {
     handle.with_state(|state| {
         let channel = state.channel(delivery.channel).map(|channel| channel.project);
@@ -97,7 +97,7 @@ fn write_delivery(out: &mut String, delivery: &DeliveryRecord, state: &State) {
     object.end();
 }
 
-/// The part of the log that a query asks for.
+/// Parsed query: the part of the log to return.
 struct DeliveryQuery {
     limit: usize,
     before: DeliveryNumber,
@@ -105,7 +105,7 @@ struct DeliveryQuery {
 }
 
 impl DeliveryQuery {
-    /// Reads the query. One bad value is an error, whatever the others are.
+    /// Parses the query. One invalid value is an error, whatever the others are.
     fn from_query(uri: &Uri) -> Result<Self, HttpError> {
         let mut page = Self { limit: DEFAULT_LIMIT, before: DeliveryNumber(u64::MAX), outcome: None };
         for (name, value) in request::query(uri) {

@@ -1,4 +1,4 @@
-//! `/kinds`: the tables of the kinds of channel, for programs that show forms.
+//! `/kinds`: tables of the kinds of channel, for programs that show forms.
 
 use super::ExtensionCall;
 use crate::domain::channel::{ChannelClass, ChannelKind, FieldType, Requirement, SettingField};
@@ -49,7 +49,8 @@ fn write_field(field: &SettingField, out: &mut String) {
     object.end();
 }
 
-/// A word for the form, and how much it takes: bytes of texts, parts of lists, seconds of times, values of numbers.
+/// Writes the type of a field and its limits: bytes of texts, items of lists, seconds of times,
+/// values of numbers.
 fn write_form(object: &mut JsonObject<'_>, form: &FieldType) {
     let (word, least, most) = match *form {
         FieldType::MailAddresses(most) => ("mail-addresses", Some(1), Some(most as i64)),

@@ -1,4 +1,4 @@
-//! `/windows`: maintenance windows, made, shown and removed.
+//! `/windows`: creates, shows and deletes maintenance windows.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) fn get(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, Htt
     Ok(reply::json(window_json(&*find_window(call, uuid)?, call.now)))
 }
 
-/// `minutes` alone is a window from now on.
+/// Creates a window. With `minutes` alone it begins now.
 pub(super) async fn create(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpError> {
     let document = &call.document;
     let name = document.parsed_string("name", Name::parse)?.unwrap_or_default();
@@ -44,12 +44,12 @@ pub(super) async fn create(call: &ExtensionCall<'_>) -> Result<HttpReply, HttpEr
     let (uuid, project) = (call.handle().random().uuid(), call.caller.project);
     match call.handle().call(Command::CreateWindow(Box::new(NewWindow { uuid, project, name, tags, times }))).await?? {
         CommandOutcome::Window(window) => Ok(reply::created_json(window_json(&window, call.now))),
-        // That command comes to nothing else.
+        // The command has no other outcome.
         _ => Err(HttpError::Unavailable),
     }
 }
 
-/// Answers it as it was.
+/// Deletes a window. The reply shows it as it was.
 pub(super) async fn delete(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpReply, HttpError> {
     let window = find_window(call, uuid)?;
     call.handle().call(Command::DeleteWindow(window.project, window.id)).await??;

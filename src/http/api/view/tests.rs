@@ -1,4 +1,4 @@
-//! What checks, pings and channels look like.
+//! JSON of checks, pings and channels.
 
 use serde_json::{Value, json};
 

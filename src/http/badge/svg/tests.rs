@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The contents of an XML document's elements by name, leaves only; fails unless the document is well-formed (as far as a badge
-/// goes: no comments, no processing instructions, no sections).
+/// Returns the text of an XML document's elements by name, leaves only. Fails unless the document
+/// is well-formed (as far as a badge goes: no comments, no processing instructions, no sections).
 fn leaves(xml: &str) -> Result<Vec<(String, String)>, String> {
     let (mut rest, mut open, mut leaves) = (xml, Vec::new(), Vec::new());
     while let Some((before, tag)) = rest.split_once('<') {
@@ -47,7 +47,7 @@ fn attributes_of(mut rest: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Character data with its entities resolved.
+/// Returns character data with its entities resolved.
 fn content(mut rest: &str) -> Result<String, String> {
     if let Some(c) = rest.chars().find(|c| !matches!(c, '\t' | '\n' | ' '..='\u{fffd}' | '\u{10000}'..)) {
         return Err(format!("no XML character: {c:?}"));
@@ -68,7 +68,7 @@ fn content(mut rest: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// The texts of a badge: its title, then label and status, each below itself as a shadow.
+/// Returns the texts of a badge: its title, then label and status, each preceded by its shadow.
 fn texts(label: &str) -> Vec<String> {
     let leaves = leaves(&draw(label, "down", "#e05d44")).unwrap();
     leaves.into_iter().filter(|(name, _)| name == "title" || name == "text").map(|(_, text)| text).collect()

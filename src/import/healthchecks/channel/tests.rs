@@ -22,7 +22,7 @@ fn come(kind: &str, value: &str, environment: &str) -> ImportedChannel {
     }
 }
 
-/// What is set, with what is missing behind it.
+/// Returns the settings as text, followed by the missing ones.
 fn told(settings: &ImportedSettings) -> String {
     let (pairs, lacks): (Vec<_>, &[&str]) = match settings {
         ImportedSettings::Complete(settings) => (settings.pairs().collect(), &[]),

@@ -5,11 +5,12 @@ use crate::import::source_row::{SourceTable, SourceValue};
 fn ping(n: i64, more: &[(&str, &str)]) -> SourceRow {
     let n = n.to_string();
     let given = [("id", "1"), ("n", n.as_str()), ("created", "2024-06-01 12:00:00"), ("scheme", "http")];
-    // Of two columns of one name the first counts.
+    // If two columns have the same name, the first counts.
     texts(SourceTable::Ping, &[more, &given].concat())
 }
 
-/// Counts of pings and bodies, and the notes, after a check with so many pings and this limit took these.
+/// Returns the counts of pings and bodies, and the notes, after converting `rows` of a check with
+/// `n_pings` pings and this limit.
 fn counted(n_pings: u64, limit: u32, rows: &[SourceRow], options: &ImportOptions) -> serde_json::Value {
     let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), n_pings, limit), ImportTally::default());
     for row in rows {
@@ -85,7 +86,8 @@ fn pings_are_read_whole() {
     );
 }
 
-/// What a proxy says is stored there as it came: none of it may end an import, nor leave a gap in the log.
+/// Healthchecks stores what a proxy sends unverified. No such value may end an import or leave a
+/// gap in the log.
 #[test]
 fn odd_details_of_pings_are_kept_as_far_as_they_can_be_read() {
     let address = |text: &str| Some(text.parse::<IpAddr>().unwrap());
@@ -152,7 +154,8 @@ fn the_newest_flip_says_when_the_status_changed_and_whether_that_was_told() {
     for (row, carried, last) in [
         (flip(1, "2024-05-31 23:59:59", true, "new", "up"), None, last(1_717_199_999, Status::New, true)),
         (flip(2, "2024-08-01 00:00:00", false, "up", "down"), Some(at(1_722_470_400)), last(1_722_470_400, Status::Up, false)),
-        // The number counts, whatever the time: it may be dated before the one that it came after.
+        // The flip number decides, not the time: a flip may have an earlier time than its
+        // predecessor.
         (flip(9, "2024-07-01 00:00:00", true, "down", "up"), Some(at(1_719_792_000)), last(1_722_470_400, Status::Down, true)),
         (flip(3, "2024-08-01 00:00:00", true, "up", "down"), Some(at(1_722_470_400)), last(1_722_470_400, Status::Down, true)),
         (flip(10, "2031-01-01 00:00:00", true, "up", "down"), Some(at(1_924_992_000)), last(1_722_470_400, Status::Up, true)),

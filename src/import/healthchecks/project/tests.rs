@@ -51,7 +51,7 @@ fn what_is_wrong_with_a_project_is_said() {
         format!("accounts_project 1: it has no name, and its owner is not there; say --project {UUID}=NAME")
     );
     assert!(wrong(&[("name", "a\nb")], &nobody).contains("no control characters; say --project"));
-    // What is odd beside that is left out.
+    // Other invalid values are left out.
     let odd = made(&given(&[("badge_key", "a/b"), ("api_key", "abc.xyz")]), &options(), &owners("-1"), &[]).unwrap().unwrap();
     assert_eq!((&*odd.badge_key, odd.keys.len(), odd.ping_log_limit), (UUID, 0, DEFAULT_PING_LOG_LIMIT));
     let named = ImportOptions {
@@ -88,7 +88,7 @@ fn users_have_what_they_had() {
     let hash = |params: &str| format!("$argon2id$v=19${params}$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
     let ann = read(&[("password", &format!("argon2{}", hash("m=8,t=1,p=1"))), ("is_active", "t")]).unwrap();
     assert_eq!(ann.password, Some(PasswordHash::new(&hash("m=8,t=1,p=1"))));
-    // What Django itself hashes with takes more than is given to a password here.
+    // Django's own parameters need more memory than a password hash may use here.
     for params in ["m=102400,t=2,p=8", "m=8,t=1,p=2", "m=8,t=11,p=1"] {
         assert_eq!(read(&[("password", &format!("argon2{}", hash(params)))]).unwrap().password, None, "{params}");
     }

@@ -1,8 +1,8 @@
-//! What is said of messages that come late, and what keeps them back.
+//! Delayed messages: the reason that they give, and its cause.
 
 use super::*;
 
-/// Has a message sent, and answered; the delay that its only item tells.
+/// Sends and answers a message; returns the delay of its only item.
 fn sent(world: &mut SchedulerTester) -> Option<DelayReason> {
     let (jobs, _) = world.step();
     let delay = jobs[0].items[0].delay;
@@ -44,7 +44,7 @@ fn a_message_says_what_held_it_back() {
             hold(&mut world);
             end.into_iter().for_each(|event| _ = world.queue(1, event));
             assert_eq!(sent(&mut world), delay, "{end:?}");
-            // What comes later is not late.
+            // Later messages are not delayed.
             world.pass(1_000);
             world.queue(2, AlertEvent::Down);
             assert_eq!(sent(&mut world), None);
@@ -118,7 +118,7 @@ fn the_end_of_quiet_hours_brings_one_message_for_each_check_or_one_for_many() {
             world.done(job, MessageOutcome::Delivered);
         }
         assert_eq!(sent.iter().map(|(job, ..)| job).collect::<BTreeSet<_>>().len(), messages);
-        // Each check once, with what is true now.
+        // Each check once, with its current status.
         assert!(sent.iter().all(|(.., event)| *event == AlertEvent::Down));
         assert_eq!(sent.iter().map(|(_, check, _)| *check).collect::<Vec<_>>(), (1..=checks).collect::<Vec<_>>());
     }

@@ -1,4 +1,4 @@
-//! Whatever comes in whatever order.
+//! Any events in any order.
 
 use proptest::prelude::*;
 
@@ -14,8 +14,8 @@ fn outcome() -> impl Strategy<Value = MessageOutcome> {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: a check has one message under way at a time, rows are told in their order, each once, and in the
-    /// end nothing waits.
+    /// Any events in any order: a check has one message in flight at a time, rows are sent in
+    /// order, each once, and in the end nothing waits.
     #[test]
     fn everything_is_told_once_and_in_order(
         rules in prop_oneof![Just(PEOPLE), Just(machine()), Just(incident())],

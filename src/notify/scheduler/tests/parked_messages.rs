@@ -1,8 +1,8 @@
-//! A message that fails alone, and answers that are about something else than the channel as it is now.
+//! Messages that fail alone, and responses to requests with outdated settings of the channel.
 
 use super::*;
 
-/// Sends what there is, of which `refused` is answered 500; what was taken.
+/// Sends all messages and answers those about `refused` with 500. Returns the accepted ones.
 fn taken(world: &mut SchedulerTester, refused: u64) -> Vec<String> {
     let (jobs, _) = world.step();
     let is_refused = |job: &Message| job.items.iter().any(|item| item.row.check.0 == refused);
@@ -25,12 +25,12 @@ fn a_message_that_fails_alone_holds_up_no_other() {
             taken(&mut world, 1);
         }
         assert!(world.step().1.is_some_and(|millis| millis > 60_000));
-        // Others come, and are tried at once.
+        // Other messages arrive and are tried at once.
         for check in 2..5 {
             world.queue(check, AlertEvent::Down);
             assert_eq!(taken(&mut world, 1), [format!("{check}down")]);
         }
-        // It is tried again by itself, and what comes then is told at once, too.
+        // It is retried by itself, and messages that arrive then are sent at once, too.
         let again = world.step().1.unwrap();
         world.pass(again);
         world.queue(5, AlertEvent::Down);
@@ -145,7 +145,8 @@ fn a_message_that_waits_by_itself_shows_that_its_channel_has_died() {
     assert!(taken(&mut world, 1).is_empty());
     world.queue(2, AlertEvent::Down);
     assert_eq!(taken(&mut world, 1), ["2down"]);
-    // What the next failures are said to mean for the channel, with an answer of 500 or none.
+    // Reported reason for the channel after the next failures, with status 500 or without a
+    // response.
     let mut failed = |status| {
         world.pass(4_000_000);
         let (jobs, _) = world.step();
@@ -157,7 +158,7 @@ fn a_message_that_waits_by_itself_shows_that_its_channel_has_died() {
         let [DeliveryReport { result: SendResult::Retry { reason, .. }, .. }] = reports.as_slice() else { panic!("{reports:?}") };
         reason.to_string()
     };
-    // Others were taken since it failed before: it may be the message.
+    // Others have been accepted since its last failure: the message may be the cause.
     assert_eq!(failed(0), "");
     assert_eq!(failed(500), "");
     assert_eq!(failed(0), "no answer");

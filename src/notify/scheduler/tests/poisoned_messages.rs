@@ -1,4 +1,4 @@
-//! Messages that their receiver does not take, beside others that it would take, and receivers that take nothing.
+//! Messages that their receiver refuses while it accepts others, and receivers that accept nothing.
 
 use proptest::prelude::*;
 
@@ -9,13 +9,13 @@ const NO_ANSWER: (MessageOutcome, u16) = (MessageOutcome::Retry { retry_after: N
 const REFUSED: (MessageOutcome, u16) = (MessageOutcome::Refused, 400);
 const BROKEN: (MessageOutcome, u16) = (MessageOutcome::Retry { retry_after: None, may_have_arrived: true }, 500);
 
-/// A receiver that does not take messages about some checks.
+/// Receiver that refuses messages about some checks.
 struct PoisonedMessages<'a> {
     checks: &'a [u64],
-    /// How it answers these, the last of them again and again.
+    /// Responses to these, the last one repeated.
     answers: &'a [(MessageOutcome, u16)],
     tries: usize,
-    /// When each message was taken, by its check, in milliseconds since the beginning.
+    /// Time at which each message was accepted, by check, in milliseconds since the beginning.
     taken: BTreeMap<u64, u64>,
     tried_at: Vec<u64>,
 }
@@ -25,7 +25,7 @@ impl<'a> PoisonedMessages<'a> {
         Self { checks, answers, tries: 0, taken: BTreeMap::new(), tried_at: Vec::new() }
     }
 
-    /// Lets a time pass, in which checks go down at certain milliseconds.
+    /// Lets time pass while checks go down at the given milliseconds.
     fn run(&mut self, world: &mut SchedulerTester, millis: u64, downs: &[(u64, u64)]) {
         let end = world.elapsed() + millis;
         let mut downs: Vec<_> = downs.iter().copied().filter(|(at, _)| *at >= world.elapsed()).collect();
@@ -157,7 +157,7 @@ fn what_fails_while_others_are_taken_says_nothing_about_the_channel() {
             sent => format!("{sent:?}"),
         }
     };
-    // Nothing has been taken yet, so it may be the channel.
+    // No message has been accepted yet, so the channel may be the cause.
     assert_eq!(reason(&mut world, &jobs[0], MessageOutcome::Refused), "the answer was 400");
     world.answered(&jobs[1], MessageOutcome::Delivered, 200);
     world.pass(7_000);
@@ -187,7 +187,8 @@ fn a_program_that_refuses_is_asked_five_times_and_others_as_long_as_if_they_fail
 }
 
 proptest! {
-    /// With one message that is not taken, for whatever reason, every other one is taken within 30 seconds.
+    /// With one message that is refused, for any reason, every other one is accepted within 30
+    /// seconds.
     #[test]
     fn one_message_that_is_not_taken_holds_up_no_other(
         rules in prop_oneof![
@@ -218,7 +219,7 @@ fn a_check_that_flaps_does_not_wear_out_a_receiver_that_is_broken() {
         for minute in 0..1440 {
             let event = if minute % 2 == 0 { AlertEvent::Down } else { AlertEvent::Up };
             let number = world.queue(1, event);
-            // As the engine does it, eight wait at most.
+            // As in the engine, at most eight wait.
             if number.0 > 8 {
                 world.state.apply(&Change::Unqueued(DeliveryNumber(number.0 - 8)));
             }

@@ -1,10 +1,10 @@
-//! Projects share the places to send, and the state is locked for one message at a time.
+//! Projects share the slots, and the state is locked for one message at a time.
 
 use std::cell::Cell;
 
 use super::*;
 
-/// A state that counts how often it is looked at.
+/// State that counts its lookups.
 struct LookupCounter<'s>(&'s State, Cell<usize>);
 
 impl StateView for LookupCounter<'_> {
@@ -14,7 +14,7 @@ impl StateView for LookupCounter<'_> {
     }
 }
 
-/// Channels of a project, each with a row.
+/// Adds channels to a project, each with a row.
 fn add(world: &mut SchedulerTester, project: u64, channels: std::ops::Range<u64>) {
     for id in channels {
         let channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
@@ -79,7 +79,7 @@ fn the_state_is_looked_at_for_one_message_at_a_time() {
     let view = LookupCounter(&world.state, Cell::new(0));
     let jobs =
         world.plan.schedule(&view, |channel| DeliveryPolicy { destination: channel.id.0.to_string(), ..machine() }, world.now).messages;
-    // The channels at first, then each for its message and for whether there is another one.
+    // Once for the channels, then for each channel once for its message and once for the next one.
     assert_eq!((jobs.len(), view.1.get()), (20, 1 + 2 * 20));
 }
 
@@ -99,7 +99,7 @@ fn what_was_begun_and_is_not_sent_is_no_repeat() {
     let mut world = SchedulerTester::new(PEOPLE);
     (1..=600).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     world.pass(2000);
-    // One of them was under way when the server ended.
+    // One of them was in flight when the server ended.
     let row = OutboxRow { attempt_started: Some(world.now.wall), ..OutboxRow::clone(world.state.outbox.get(DeliveryNumber(9)).unwrap()) };
     world.state.apply(&Change::Queued(Arc::new(row)));
     let job = world.plan.schedule(&world.state, |_| PEOPLE, world.now).messages.remove(0);

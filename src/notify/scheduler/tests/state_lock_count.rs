@@ -1,10 +1,10 @@
-//! How often the state is locked, for a part of the rows at a time.
+//! Number of locks of the state, each for a part of the rows.
 
 use std::cell::Cell;
 
 use super::*;
 
-/// A state that counts the looks at it.
+/// State that counts its lookups.
 struct LockCounter<'s>(&'s State, Cell<usize>);
 
 impl StateView for LockCounter<'_> {
@@ -14,7 +14,7 @@ impl StateView for LockCounter<'_> {
     }
 }
 
-/// A step: the messages that it begins, and its looks at the state.
+/// Runs a round. Returns the messages that it begins, and the number of lookups.
 fn step(world: &mut SchedulerTester) -> (Vec<Message>, usize) {
     let view = LockCounter(&world.state, Cell::default());
     let rules = world.rules.clone();
@@ -29,7 +29,7 @@ fn a_digest_is_looked_at_in_parts_and_not_again_while_it_waits_for_more() {
     (1..=CHECKS).for_each(|check| _ = world.queue(check, AlertEvent::Down));
     for round in 0..5 {
         let (jobs, looks) = step(&mut world);
-        // The first step finds that there are many, 256 at a time. The next ones ask for the newest alone.
+        // The first round reads many rows, 256 at a time. The next ones ask only for the newest.
         assert!(jobs.is_empty() && if round == 0 { (40..50).contains(&looks) } else { looks == 3 }, "{round}: {looks}");
         world.pass(200);
         world.queue(CHECKS + 1 + round, AlertEvent::Down);
@@ -49,7 +49,7 @@ fn of_more_than_a_message_holds_the_newest_about_each_check_is_told() {
         .for_each(|check| _ = world.queue(check, if check <= CHECKS { AlertEvent::Up } else { AlertEvent::Down }));
     world.pass(1000);
     let (jobs, looks) = step(&mut world);
-    // Once for the rows, and once for those about the same checks that lie beyond.
+    // Once for the rows, and once for newer rows about the same checks.
     assert!((2 * 79..2 * 79 + 10).contains(&looks), "{looks}");
     let items = &jobs[0].items;
     let ups: Vec<_> = items.iter().filter(|item| item.row.event == AlertEvent::Up).map(|item| item.row.check.0).collect();
