@@ -84,7 +84,7 @@ async fn print_password_link(handle: &Handle, name: &str, pages: Option<&str>) {
     };
     match create_link(handle, Some(&user)).await {
         Ok(made) => {
-            super::print_to_stderr(&format!("\nThe user {name:?} is new and chooses a password here:\n\n    {pages}{}\n\n", made.path()))
+            super::print_to_stderr(&format!("\nThe user {name:?} is new and chooses a password here:\n\n    {pages}{}\n\n", made.path()));
         }
         Err(error) => tracing::warn!("no link for the user {name:?} could be made: {error}; `overdue user link` makes one"),
     }

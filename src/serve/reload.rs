@@ -75,7 +75,7 @@ fn log_reload(certificate: &Certificate, reread: &CertificateReload) {
     match reread {
         CertificateReload::Unchanged => {}
         CertificateReload::Replaced => {
-            tracing::info!("new connections see the certificate that is in {} now", certificate.chain().display())
+            tracing::info!("new connections see the certificate that is in {} now", certificate.chain().display());
         }
         CertificateReload::Failed(error) => tracing::warn!("the certificate stays the one that was read before: {error}"),
     }

@@ -319,7 +319,7 @@ fn read_lines(
                     item = Some(decode_bytes(&text).map(|secret| ExportEntry::BadgeSecret(BadgeSecret(secret))).map_err(str::to_owned));
                 }
                 ExportExtraRow::Secret(text) => {
-                    item = Some(LegacySecret::parse(&text).map(ExportEntry::LegacySecret).map_err(str::to_owned))
+                    item = Some(LegacySecret::parse(&text).map(ExportEntry::LegacySecret).map_err(str::to_owned));
                 }
             },
         }

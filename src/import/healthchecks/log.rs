@@ -252,7 +252,7 @@ impl CheckLog {
         match logs {
             PingLogSelection::All => tally.add_carried(ReportedKind::Bodies, *bodies),
             PingLogSelection::WithoutBodies | PingLogSelection::None => {
-                tally.add_dropped(ReportedKind::Bodies, *bodies, "left out by --logs heads")
+                tally.add_dropped(ReportedKind::Bodies, *bodies, "left out by --logs heads");
             }
         }
         tally.add_dropped(ReportedKind::Bodies, *elsewhere, "in object storage");
