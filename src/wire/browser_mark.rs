@@ -20,7 +20,7 @@ pub(crate) const MARK_LENGTH: usize = NONCE_LENGTH + 43;
 
 /// Creates the mark of a user with these random characters.
 ///
-/// `since`: see [`User::browsers_since`](crate::domain::user::User::browsers_since).
+/// `since`: see [`User::browsers_trusted_since`](crate::domain::user::User::browsers_trusted_since).
 pub(crate) fn new_mark(secret: &BadgeSecret, user: Uuid, since: Timestamp, nonce: &str) -> String {
     format!("{nonce}{}", signature(secret, user, since, nonce))
 }

@@ -66,7 +66,7 @@ async fn import_all(handle: &Handle, imported: ImportContents, entries: Vec<Impo
                 pings.push(ping.with_check(check));
             }
             ImportLogEntry::Flip(flip, _) | ImportLogEntry::OrderedFlip(flip) => {
-                flips.push(NumberedFlip { check: checks[&flip.check], flip: flip.flip })
+                flips.push(NumberedFlip { check: checks[&flip.check], flip: flip.flip });
             }
         }
         (expected.pings, expected.flips) = (expected.pings + pings.len() as u64, expected.flips + flips.len() as u64);

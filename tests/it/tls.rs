@@ -27,7 +27,7 @@ fn certificate(authority: &Authority, directory: &Path) -> Certificate {
 /// A server that shows this, without threads of its own.
 async fn serve(certificate: &Certificate) -> TestServer {
     TestServer::start_encrypted(HttpTls::new(certificate.clone(), ConnectionThreads::default()), |config| {
-        config.trusted_proxies = Vec::new()
+        config.trusted_proxies = Vec::new();
     })
     .await
 }

@@ -112,7 +112,7 @@ async fn upload(site: &LayoutServer, dump: &str, end: Option<ImportMode>) {
                 pings.push(ping.with_check(check));
             }
             ImportLogEntry::Flip(flip, _) | ImportLogEntry::OrderedFlip(flip) => {
-                flips.push(NumberedFlip { check: checks[&flip.check], flip: flip.flip })
+                flips.push(NumberedFlip { check: checks[&flip.check], flip: flip.flip });
             }
         }
         ControlFlow::Continue(())

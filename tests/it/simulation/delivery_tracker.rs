@@ -96,7 +96,7 @@ impl DeliveryTracker {
         for (command, answer) in commands.iter().zip(answers) {
             match (command, answer) {
                 (Command::BeginDeliveries(..), Ok(CommandOutcome::DeliveriesBegun(rows))) => {
-                    self.attempts_begun.extend(rows.iter().map(|row| row.number))
+                    self.attempts_begun.extend(rows.iter().map(|row| row.number));
                 }
                 (Command::RecordDeliveryReports(reports), Ok(_)) => {
                     self.attempts_begun.retain(|number| !reports.iter().any(|report| report.rows.contains(number)));

@@ -360,7 +360,7 @@ impl AlertModel {
                 closed.for_each(|row| *row = (*row).of_deleted_check());
             }
             Some(AnnouncementState::Held { .. }) => {
-                self.log.add(ExpectedMessage::new(0, check, flip, AlertEvent::Down), message_log::CHECK_GONE)
+                self.log.add(ExpectedMessage::new(0, check, flip, AlertEvent::Down), message_log::CHECK_GONE);
             }
             None => {}
         }
