@@ -163,7 +163,8 @@ impl AlertScenario {
             let mut reply = reply.map_err(|unavailable| format!("a command was not taken: {unavailable:?}"))?;
             match reply.try_recv().map_err(|error| error.to_string())? {
                 Ok(answer) => {
-                    answers.push(answer.as_ref().map(|outcome: &CommandOutcome| ExpectedAnswer::from(outcome)).map_err(CommandError::clone));
+                    answers
+                        .push(answer.as_ref().map(|outcome: &CommandOutcome| ExpectedAnswer::from(outcome)).map_err(CommandError::clone));
                 }
                 Err(Unavailable::StorageFailed) => return Ok(None),
                 Err(unavailable) => return Err(format!("a command was not carried out: {unavailable:?}")),
