@@ -388,8 +388,8 @@ impl ChannelHealth {
         self.disabled.is_none() && self.failing.is_none()
     }
 
-    /// Records the results of a mail to several recipients.
-    pub fn note_recipients(&mut self, recipients: &[Recipient], now: Timestamp) {
+    /// Records the results of one attempt to send a mail to these recipients.
+    pub fn note_recipients<'r>(&mut self, recipients: impl Iterator<Item = &'r Recipient>, now: Timestamp) {
         for Recipient { address, result } in recipients {
             let known = self.refused.iter().position(|refused| refused.address == *address);
             match (result, known) {

@@ -141,13 +141,29 @@ impl Handle {
         most: usize,
         wanted: impl Fn(&DeliveryRecord) -> bool,
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
-        let (mut found, mut before) = (Vec::new(), Some(before));
+        self.recent_deliveries(before, most, usize::MAX, wanted)
+    }
+
+    /// Returns the same as [`deliveries`](Self::deliveries), but reads at most `max_read` of them.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn recent_deliveries(
+        &self,
+        before: DeliveryNumber,
+        most: usize,
+        max_read: usize,
+        wanted: impl Fn(&DeliveryRecord) -> bool,
+    ) -> Result<Vec<DeliveryRecord>, StoreError> {
+        let (mut found, mut before, mut unread) = (Vec::new(), Some(before), max_read);
         while let Some(next) = before.take()
             && found.len() < most
+            && unread > 0
         {
-            let page =
-                self.query(|snapshot| snapshot.deliveries_before(next)?.take(DELIVERIES_PER_SNAPSHOT).collect::<Result<Vec<_>, _>>())?;
+            let length = unread.min(DELIVERIES_PER_SNAPSHOT);
+            let page = self.query(|snapshot| snapshot.deliveries_before(next)?.take(length).collect::<Result<Vec<_>, _>>())?;
             before = page.get(DELIVERIES_PER_SNAPSHOT - 1).map(|delivery| delivery.number);
+            unread = unread.saturating_sub(page.len());
             let room = most - found.len();
             found.extend(page.into_iter().filter(|delivery| wanted(delivery)).take(room));
         }

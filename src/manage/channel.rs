@@ -14,7 +14,7 @@ use crate::engine::Handle;
 use crate::engine::command::{Command, CommandOutcome, NewChannel};
 use crate::engine::state::State;
 pub use status::{ChannelStatus, unnotified_reason};
-pub use test::{MemberTest, TEST_TIME, Tested, test};
+pub use test::{MemberTest, TEST_TIMEOUT, Tested, test};
 
 /// Reason that is logged for a channel that an operator disabled.
 const DISABLED_REASON: &str = "it was disabled by the operator";

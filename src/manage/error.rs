@@ -73,7 +73,11 @@ pub enum OperationError {
     Command(CommandError),
     /// The channel is a group without channels.
     EmptyGroup,
-    /// The test of a channel in a group had no result in time.
+    /// The channel of a group is not tested, since the operator disabled it.
+    DisabledByOperator,
+    /// The channel of a group is not tested, since the tests of the others took all the time.
+    NoTimeForTest,
+    /// The test of a channel in a group had no result in time. It may still arrive.
     NoTestResult,
     /// No delivery has that number.
     UnknownDelivery(u64),
@@ -183,7 +187,9 @@ impl fmt::Display for OperationError {
                 f.write_str("the check has changed its status since, and this channel is told only what is true now")
             }
             Self::EmptyGroup => f.write_str("the group has no channel; `channel set` gives it some"),
-            Self::NoTestResult => f.write_str("no result came in time; test it alone"),
+            Self::DisabledByOperator => f.write_str("it was disabled by the operator, so it was not tested; `channel enable` changes that"),
+            Self::NoTimeForTest => f.write_str("there was no time left to test it; test it alone"),
+            Self::NoTestResult => f.write_str("no result yet, it may still arrive; test it alone"),
             Self::UnknownDelivery(number) => write!(f, "there is no delivery {number}; `deliveries` shows those there are"),
             Self::DeliveryWithoutCheck(number) => {
                 write!(

@@ -16,6 +16,9 @@ use crate::domain::project::Channel;
 /// [limits](crate::docs::limits). For a longer digest none are stored: all recipients get it again,
 /// marked as a possible duplicate.
 const MAX_RESULTS: usize = 20_000;
+/// Maximum number of deliveries, of all checks, among which the alert of a downtime is looked for when its end is sent: see
+/// [limits](crate::docs::limits).
+const MAX_DELIVERIES_READ: usize = 5_000;
 
 /// Stored result of a row for a recipient.
 fn known_result<'r>(row: &'r OutboxRow, recipient: &str) -> Option<&'r RecipientResult> {
@@ -46,8 +49,8 @@ fn may_have_arrived(rows: &[Arc<OutboxRow>], recipient: &str) -> bool {
     rows.iter().any(in_row)
 }
 
-/// Results of an attempt, for the rows of the message. Empty if there are more than
-/// [`MAX_RESULTS`].
+/// Returns the results of an attempt for the recipients that had no final result before. Empty if
+/// there are more than [`MAX_RESULTS`].
 fn recipient_results(rows: &[Arc<OutboxRow>], sent: &[RecipientAttempt]) -> Arc<[Recipient]> {
     if rows.len() * sent.len() > MAX_RESULTS {
         return Arc::default();
@@ -60,7 +63,8 @@ fn recipient_results(rows: &[Arc<OutboxRow>], sent: &[RecipientAttempt]) -> Arc<
         }
         RecipientOutcome::Retry(_) => RecipientResult::Pending,
     };
-    sent.iter().map(|sent| Recipient { address: sent.recipient.as_str().into(), result: result(sent) }).collect()
+    let attempted = sent.iter().filter(|sent| settled_outcome(rows, &sent.recipient).is_none());
+    attempted.map(|sent| Recipient { address: sent.recipient.as_str().into(), result: result(sent) }).collect()
 }
 
 /// Result for one recipient.
@@ -79,7 +83,7 @@ struct RecipientAttempt {
 
 impl MessageSender {
     /// Recipients that were refused in the alert of the downtime that this message ends. They do
-    /// not get this message.
+    /// not get this message. Empty if that alert is not among the newest deliveries.
     pub(super) fn without_alert(&self, job: &Message) -> Vec<Box<str>> {
         let refused = &job.channel.health.refused;
         let [MessageItem { row, unnotified_down: None, .. }] = job.items.as_slice() else { return Vec::new() };
@@ -91,7 +95,7 @@ impl MessageSender {
             (delivery.channel, delivery.check, delivery.flip) == (row.channel, row.check, down)
                 && (delivery.event, delivery.result) == (AlertEvent::Down, DeliveryResult::Delivered)
         };
-        let alert = self.handle.deliveries(row.number, 1, is_alert).unwrap_or_default().pop();
+        let alert = self.handle.recent_deliveries(row.number, 1, MAX_DELIVERIES_READ, is_alert).unwrap_or_default().pop();
         let missed = |alert: DeliveryRecord| refused.iter().filter(move |refused| refused.since <= alert.finished);
         alert.into_iter().flat_map(missed).map(|refused| refused.address.clone()).collect()
     }
@@ -119,7 +123,11 @@ impl MessageSender {
         };
         // If the channel had several recipients before, this one may have received it.
         if others.is_empty() && rows.iter().all(|row| row.recipients.is_empty()) {
-            return self.mail_recipient(channel, settings, first, alert, attempt, rows).await;
+            let exchange = self.mail_recipient(channel, settings, first, alert, attempt, rows).await;
+            // A failure is that of the whole channel.
+            let is_taken = exchange.judgement.verdict == Verdict::Delivered;
+            let accepted = || Arc::from([Recipient { address: first.as_str().into(), result: RecipientResult::Accepted }]);
+            return MessageExchange { recipients: is_taken.then(accepted), ..exchange };
         }
         let mut sent = Vec::with_capacity(recipients.len());
         let mut failures: Vec<(String, MessageExchange)> = Vec::new();

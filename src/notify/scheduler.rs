@@ -121,7 +121,7 @@ pub(super) struct MessageResult {
     pub(super) reason: Box<str>,
     /// Status of the response, or 0.
     pub(super) status: u16,
-    /// Results for several recipients, if the message is sent again.
+    /// Results of this attempt for recipients that get a mail each. `None`: there are none.
     pub(super) recipients: Option<Arc<[Recipient]>>,
 }
 

@@ -12,14 +12,16 @@ use tokio::task::JoinSet;
 
 use super::delivery_policy::DeliveryPolicy;
 use super::scheduler::{CurrentTime, DAILY_LIMIT_TEXT, SendScheduler};
-use super::sender::{MessageSender, first_attempt};
-use crate::channel::SendAttempt;
+use super::sender::{MessageExchange, MessageSender, first_attempt};
 use crate::channel::alert::AlertFacts;
 use crate::channel::transport_reply::public_part;
+use crate::channel::{SendAttempt, Verdict};
 use crate::domain::alert::{AlertEvent, RefusedRecipient};
+use crate::domain::formatting::format_duration;
 use crate::domain::ids::{ChannelId, ProjectId};
 use crate::domain::project::Channel;
 use crate::domain::timestamp::{MICROS_PER_SEC, Timestamp};
+use crate::engine::command::{Command, DeliveryReport};
 
 /// Time between two searches for problems.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
@@ -171,11 +173,11 @@ impl SelfAlerts {
         }
     }
 
-    /// True if the problem of a channel that began at that time has lasted long enough to be
-    /// reported.
-    fn is_lasting(&self, id: ChannelId, since: Timestamp, now: CurrentTime) -> bool {
-        let began = self.lasting.get(&(id, since));
-        began.is_some_and(|began| now.uptime_of(now.wall).saturating_sub(*began) >= CHANNEL_FAILING_SECS * MICROS_PER_SEC)
+    /// Microseconds since the problem of a channel began. `None` if it has not lasted long enough
+    /// to be reported.
+    fn lasting_micros(&self, id: ChannelId, since: Timestamp, now: CurrentTime) -> Option<i64> {
+        let began = self.lasting.get(&(id, since))?;
+        Some(now.uptime_of(now.wall).saturating_sub(*began)).filter(|micros| *micros >= CHANNEL_FAILING_SECS * MICROS_PER_SEC)
     }
 
     /// All current problems, with title and advice.
@@ -212,7 +214,7 @@ impl SelfAlerts {
                     );
                     troubles.insert(ServiceProblem::ChannelFailing(channel.id), (format!("The channel {name} sends no more today"), text));
                 } else if let Some((since, reason)) = &channel.health.failing
-                    && self.is_lasting(channel.id, *since, now)
+                    && self.lasting_micros(channel.id, *since, now).is_some()
                 {
                     let text = format!("Nothing has arrived there for an hour. The last reason: {}", public_part(reason));
                     troubles.insert(ServiceProblem::ChannelFailing(channel.id), (format!("The channel {name} does not work"), text));
@@ -227,13 +229,13 @@ impl SelfAlerts {
     fn refused(&self, channel: &Channel, name: &str, now: CurrentTime) -> BTreeMap<ServiceProblem, (String, String)> {
         let mut troubles = BTreeMap::<_, (String, String)>::new();
         for RefusedRecipient { address, since, reason } in &channel.health.refused {
-            if !self.is_lasting(channel.id, *since, now) {
-                continue;
-            }
+            let Some(micros) = self.lasting_micros(channel.id, *since, now) else { continue };
             let title = || (format!("The channel {name} does not reach all of its recipients"), String::new());
             let (_, text) = troubles.entry(ServiceProblem::Refused(channel.id, *since)).or_insert_with(title);
-            let reason = public_part(reason);
-            text.push_str(&format!("No mail has been taken for {address} for an hour. The last reason: {reason}. "));
+            let (duration, reason) = (format_duration(micros), public_part(reason));
+            text.push_str(&format!(
+                "The last mail to {address} was refused; the first refusal was {duration} ago. The last reason: {reason}. "
+            ));
         }
         troubles.values_mut().for_each(|(_, text)| text.truncate(text.trim_end().len()));
         troubles
@@ -267,6 +269,26 @@ impl SelfAlerts {
                 next_attempt: next,
             });
         }
+    }
+}
+
+impl MessageSender {
+    /// Sends an alert about the service to a channel. The error is true if it may have arrived.
+    async fn send_self_alert(&self, channel: &Arc<Channel>, facts: AlertFacts, mut attempt: SendAttempt) -> Result<(), bool> {
+        let alert = self.build_alert(channel, facts, attempt.at);
+        let MessageExchange { judgement, may_have_arrived, recipients, .. } =
+            self.send_to_channel(channel, &alert, &mut attempt, &[], &[]).await;
+        if let Some(recipients) = recipients {
+            let report = DeliveryReport::of_recipients(Arc::clone(channel), recipients);
+            // An alert whose results cannot be recorded was still sent.
+            let _ = self.handle.call(Command::RecordDeliveryReports(vec![report])).await;
+        }
+        if judgement.verdict == Verdict::Delivered { Ok(()) } else { Err(may_have_arrived) }
+    }
+
+    /// Id of an alert about the service, by which its receiver detects duplicates.
+    fn new_self_alert_id(&self) -> String {
+        format!("{}-notice-{}", self.instance(), self.handle.random().url_safe::<8>())
     }
 }
 

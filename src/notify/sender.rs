@@ -64,7 +64,7 @@ pub(super) struct MessageExchange {
     pub(super) is_unreachable: bool,
     /// True if some of several recipients have accepted it.
     pub(super) is_partly_delivered: bool,
-    /// Results for several recipients. `None`: there are none.
+    /// Results of this attempt for recipients that get a mail each. `None`: there are none.
     pub(super) recipients: Option<Arc<[Recipient]>>,
 }
 
@@ -208,7 +208,8 @@ impl MessageSender {
         };
         // First the log, which enables the channel again. A test that is not logged was still sent,
         // and the requester may be gone.
-        let log = DeliveryReport { recipients: exchange.recipients, ..DeliveryReport::of_test(id, sent, status) };
+        let report = DeliveryReport::of_test(id, sent, status);
+        let log = DeliveryReport { sent_to: Some(channel), recipients: exchange.recipients, ..report };
         let _ = self.handle.call(Command::RecordChannelTest(log)).await;
         let _ = reply.send(ChannelTestResult { duration: took, status, error: failed, missed });
     }
@@ -219,25 +220,12 @@ impl MessageSender {
         alert_text::compose_alert(facts, RenderContext { now, zone, page_base_url: self.pages_url.as_deref(), host: &self.host })
     }
 
-    /// Sends an alert about the service to a channel. The error is true if it may have arrived.
-    pub(super) async fn send_self_alert(&self, channel: &Arc<Channel>, facts: AlertFacts, mut attempt: SendAttempt) -> Result<(), bool> {
-        let alert = self.build_alert(channel, facts, attempt.at);
-        let MessageExchange { judgement: judged, may_have_arrived: doubtful, .. } =
-            self.send_to_channel(channel, &alert, &mut attempt, &[], &[]).await;
-        if judged.verdict == channel::Verdict::Delivered { Ok(()) } else { Err(doubtful) }
-    }
-
-    /// Id of an alert about the service, by which its receiver detects duplicates.
-    pub(super) fn new_self_alert_id(&self) -> String {
-        format!("{}-notice-{}", self.instance(), self.handle.random().url_safe::<8>())
-    }
-
     /// Sends a request that is no alert.
     pub(super) async fn send_request(&self, request: HttpRequest, trust: Trust) -> Result<HttpResponse, SendError> {
         self.outbound.send_http(request, trust).await
     }
 
-    fn instance(&self) -> String {
+    pub(super) fn instance(&self) -> String {
         self.handle.with_state(|state| state.instance_id.iter().flatten().map(|byte| format!("{byte:02x}")).collect())
     }
 
@@ -248,7 +236,7 @@ impl MessageSender {
 
     /// Sends a message with these rows; for a mail channel one mail to each recipient. `without`:
     /// recipients to leave out.
-    async fn send_to_channel(
+    pub(super) async fn send_to_channel(
         &self,
         channel: &Arc<Channel>,
         alert: &Alert,

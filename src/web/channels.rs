@@ -27,6 +27,7 @@ use crate::domain::ids::ChannelId;
 use crate::domain::project::Channel;
 use crate::domain::timestamp::Timestamp;
 use crate::engine::ChannelTestResult;
+use crate::manage::OperationError;
 use crate::manage::channel::{ChannelStatus, MemberTest, Tested};
 use crate::manage::delivery::last_delivered;
 use form_fields::capitalize;
@@ -167,7 +168,7 @@ fn notes_of(tested: &Tested) -> Vec<Banner> {
         let name = Some(channel.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(channel.settings.kind().title);
         let note = match tried {
             Ok(tried) => note_of(tried),
-            Err(error) => Banner::error(format!("Not tried: {error}.")),
+            Err(error) => note_of_missing_result(error),
         };
         Banner { text: format!("{name}: {}", note.text), ..note }
     };
@@ -177,11 +178,34 @@ fn notes_of(tested: &Tested) -> Vec<Banner> {
     }
 }
 
+/// Reason why the test of a channel in a group has no result, as a message.
+fn note_of_missing_result(error: &OperationError) -> Banner {
+    match error {
+        OperationError::NoTestResult => Banner::warning("No result yet; the test may still arrive.".to_owned()),
+        OperationError::NoTimeForTest => Banner::warning("Not tested: there was no time left. Test it alone.".to_owned()),
+        OperationError::DisabledByOperator => Banner::warning("Not tested: it was disabled by the operator.".to_owned()),
+        error => Banner::error(format!("Not tested: {error}.")),
+    }
+}
+
 /// Result of the test of one channel as a message.
 fn note_of(tried: &ChannelTestResult) -> Banner {
     match (&tried.error, &tried.missed) {
         (Some(reason), _) => Banner::error(format!("Not delivered: {reason}")),
         (None, Some(missed)) => Banner::warning(format!("{}.", capitalize(missed))),
         (None, None) => Banner::info(format!("Delivered in {} ms.", tried.duration.as_millis())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_without_a_result_is_not_called_untried() {
+        let text = |error| note_of_missing_result(&error).text;
+        assert_eq!(text(OperationError::NoTestResult), "No result yet; the test may still arrive.");
+        assert_eq!(text(OperationError::NoTimeForTest), "Not tested: there was no time left. Test it alone.");
+        assert_eq!(text(OperationError::Removed), "Not tested: what it is about was removed meanwhile.");
     }
 }

@@ -1,5 +1,7 @@
 //! State that an outbox row keeps of earlier attempts to send it.
 
+use std::sync::Arc;
+
 use crate::domain::ids::DeliveryNumber;
 use crate::domain::timestamp::Timestamp;
 
@@ -28,6 +30,17 @@ impl Recipient {
             RecipientResult::Pending => Self { result: RecipientResult::PossiblyDelivered, ..self },
             _ => self,
         }
+    }
+
+    /// Returns the results to store after another attempt: its own, and the final results of earlier
+    /// attempts for the other addresses of the channel. An attempt without results leaves none.
+    pub fn after_attempt(known: &[Self], results: &Arc<[Self]>, is_address: impl Fn(&str) -> bool) -> Arc<[Self]> {
+        let is_attempted = |address: &str| results.iter().any(|result| *result.address == *address);
+        let is_kept = |earlier: &&Self| earlier.result.is_final() && is_address(&earlier.address) && !is_attempted(&earlier.address);
+        if results.is_empty() || !known.iter().any(|earlier| is_kept(&earlier)) {
+            return Arc::clone(results);
+        }
+        known.iter().filter(is_kept).chain(results.iter()).cloned().collect()
     }
 }
 

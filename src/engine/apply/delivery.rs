@@ -75,15 +75,29 @@ impl WorkingState {
         CommandOutcome::DeliveriesBegun(begun)
     }
 
+    /// True if a channel still has the settings that a message was sent with. `None`: nothing was sent.
+    fn is_current(&self, id: ChannelId, sent_to: Option<&Channel>) -> bool {
+        sent_to.is_none_or(|sent_to| self.state.channel(id).is_some_and(|now| now.settings == sent_to.settings))
+    }
+
+    /// Records the results of an attempt for those recipients that the channel still has.
+    fn note_recipients(&mut self, id: ChannelId, results: &[Recipient], now: Timestamp) {
+        let Some(channel) = self.state.channel(id).cloned() else { return };
+        let has_unsubscribed = |address: &str| channel.health.unsubscribed.iter().any(|gone| **gone == *address);
+        let is_recipient = |address: &str| channel.settings.recipients().any(|other| other == address) && !has_unsubscribed(address);
+        let current = results.iter().filter(|result| is_recipient(&result.address));
+        self.update_health(id, |health| health.note_recipients(current, now));
+    }
+
     /// Records the results of attempts.
     pub(super) fn record_delivery_reports(&mut self, reports: Vec<DeliveryReport>, now: Timestamp) -> CommandOutcome {
         for report in reports {
             let DeliveryReport { channel, sent_to, rows, merged_into: told_with, result: sent, status, recipients } = report;
             // The result says nothing about settings that the channel got in the meantime.
-            let is_current = sent_to.is_none_or(|sent_to| self.state.channel(channel).is_some_and(|now| now.settings == sent_to.settings));
+            let is_current = self.is_current(channel, sent_to.as_deref());
             let sent = if is_current { sent } else { sent.with_outdated_settings() };
             if is_current && let Some(recipients) = &recipients {
-                self.update_health(channel, |health| health.note_recipients(recipients, now));
+                self.note_recipients(channel, recipients, now);
             }
             let rows: Vec<_> = rows.iter().filter_map(|number| self.state.outbox.get(*number)).cloned().collect();
             if let SendResult::Retry { reason, may_have_arrived: doubtful } = &sent {
@@ -94,7 +108,11 @@ impl WorkingState {
                     }
                     let mut row = OutboxRow::clone(&row);
                     (row.attempt_started, row.may_be_duplicate) = (None, row.may_be_duplicate || *doubtful);
-                    row.recipients = recipients.clone().unwrap_or(row.recipients);
+                    if let Some(results) = &recipients {
+                        let settings = self.state.channel(channel).map(|channel| &channel.settings);
+                        let is_address = |address: &str| settings.is_some_and(|settings| settings.recipients().any(|to| to == address));
+                        row.recipients = Recipient::after_attempt(&row.recipients, results, is_address);
+                    }
                     self.record_change(Change::Queued(Arc::new(row)));
                 }
                 if reason.is_empty() || !is_current {
@@ -181,10 +199,12 @@ impl WorkingState {
     }
 
     /// Logs a test message. A test that arrived, even at some recipients only, shows that the
-    /// channel works.
+    /// channel works. A test that did not says nothing about settings that the channel got in the
+    /// meantime.
     pub(super) fn record_channel_test(&mut self, report: DeliveryReport, now: Timestamp) -> ApplyResult {
-        let DeliveryReport { channel, result: sent, status, recipients, .. } = report;
+        let DeliveryReport { channel, sent_to, result: sent, status, recipients, .. } = report;
         self.state.channel(channel).ok_or(CommandError::NotFound)?;
+        let is_current = self.is_current(channel, sent_to.as_deref());
         let number = self.next_delivery_number();
         let (check, flip) = (CheckId(0), FlipNumber(0));
         let (outcome, reason) = outcome_of(&sent);
@@ -208,11 +228,13 @@ impl WorkingState {
         self.update_health(channel, |health| {
             if outcome == DeliveryResult::Delivered {
                 (health.disabled, health.failing, health.proof) = (None, None, DeliveryProof::Delivered);
-            } else {
+            } else if is_current {
                 health.proof = DeliveryProof::TestFailed(DeliveryRecord::truncate_reason(reason));
             }
-            health.note_recipients(recipients.as_deref().unwrap_or_default(), now);
         });
+        if is_current {
+            self.note_recipients(channel, recipients.as_deref().unwrap_or_default(), now);
+        }
         Ok(CommandOutcome::Completed)
     }
 

@@ -22,7 +22,8 @@ pub struct DeliveryReport {
     pub result: SendResult,
     /// Status of the response, or 0.
     pub status: u16,
-    /// Result for each of several recipients, as far as known. `None` keeps the stored results.
+    /// Results of this attempt for each recipient it was mailed to. Empty: the rows store none.
+    /// `None` keeps the stored results.
     pub recipients: Option<Arc<[Recipient]>>,
 }
 
@@ -30,6 +31,13 @@ impl DeliveryReport {
     /// Report of a test, which has no row in the outbox.
     pub fn of_test(channel: ChannelId, sent: SendResult, status: u16) -> Self {
         Self { channel, sent_to: None, rows: Vec::new(), merged_into: None, result: sent, status, recipients: None }
+    }
+
+    /// Results for the recipients of a message without a row in the outbox. The report says nothing
+    /// else about the channel.
+    pub fn of_recipients(sent_to: Arc<Channel>, recipients: Arc<[Recipient]>) -> Self {
+        let nothing_else = SendResult::Retry { reason: "".into(), may_have_arrived: false };
+        Self { sent_to: Some(Arc::clone(&sent_to)), recipients: Some(recipients), ..Self::of_test(sent_to.id, nothing_else, 0) }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::DISABLED_REASON;
 use crate::domain::channel::ChannelClass;
 use crate::domain::project::Channel;
 use crate::engine::command::Unavailable;
@@ -12,9 +13,9 @@ use crate::engine::{ChannelTestResult, Handle};
 use crate::manage::OperationError;
 
 /// Time for which a client over HTTP waits for a test. The slowest kinds give up after 60 s.
-pub const TEST_TIME: Duration = Duration::from_secs(75);
-/// Time for the tests of all members of a group: a little less than [`TEST_TIME`].
-const GROUP_TIME: Duration = Duration::from_secs(70);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(75);
+/// Time for the tests of all members of a group: a little less than [`TEST_TIMEOUT`].
+const GROUP_TEST_TIMEOUT: Duration = Duration::from_secs(70);
 
 /// Result of a test.
 pub enum Tested {
@@ -34,7 +35,8 @@ pub struct MemberTest {
 
 /// Sends a test to a channel, or to the channels of a group one after the other, and waits for the
 /// result, little more than a minute at most. `up`: sends the message of a check that is up again.
-/// A test that arrives enables its channel.
+/// A test that arrives enables its channel, so the channels of a group that the operator disabled
+/// are not tested with it.
 ///
 /// # Errors
 /// If it is a group without channels, too many tests wait, the channel is gone, or the server
@@ -47,17 +49,23 @@ pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested
     if members.is_empty() {
         return Err(OperationError::EmptyGroup);
     }
-    let until = handle.clock().uptime() + GROUP_TIME;
+    let until = handle.clock().uptime() + GROUP_TEST_TIMEOUT;
     let mut tests = Vec::with_capacity(members.len());
     for channel in members {
-        let left = until.saturating_sub(handle.clock().uptime());
-        let tried = match left {
-            Duration::ZERO => Err(OperationError::NoTestResult),
+        let is_disabled = || handle.with_state(|state| state.channel(channel.id).is_some_and(|now| is_disabled_by_operator(now)));
+        let tried = match until.saturating_sub(handle.clock().uptime()) {
+            _ if is_disabled() => Err(OperationError::DisabledByOperator),
+            Duration::ZERO => Err(OperationError::NoTimeForTest),
             left => timeout(left, test_one(handle, &channel, up)).await.unwrap_or(Err(OperationError::NoTestResult)),
         };
         tests.push(MemberTest { channel, tried });
     }
     Ok(Tested::Group(tests))
+}
+
+/// True if the operator disabled a channel, so that nothing but the operator is to enable it.
+fn is_disabled_by_operator(channel: &Channel) -> bool {
+    channel.health.disabled.as_ref().is_some_and(|(_, reason)| **reason == *DISABLED_REASON)
 }
 
 async fn test_one(handle: &Handle, channel: &Channel, up: bool) -> Result<ChannelTestResult, OperationError> {

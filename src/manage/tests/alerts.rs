@@ -208,6 +208,11 @@ fn deliveries_are_found_by_project_channel_check_and_outcome() {
     assert!(all.is_sorted_by_key(|delivery| std::cmp::Reverse(delivery.number)));
     assert_eq!((all[0].result, all[0].merged_into), (DeliveryResult::Delivered, None::<DeliveryNumber>));
     assert_eq!(service.run(delivery::list(&service.handle, none, 1)).unwrap(), all[..1]);
+    let oldest = all[2].number;
+    let found = |max_read| {
+        service.handle.recent_deliveries(DeliveryNumber(u64::MAX), 1, max_read, |delivery| delivery.number == oldest).unwrap().len()
+    };
+    assert_eq!([0, 2, 3].map(found), [0, 0, 1]);
     // After a channel is deleted, deliveries are still found by project through their checks.
     service.run(channel::delete(&service.handle, hook)).unwrap();
     assert_eq!(list(&service, DeliveryFilter { project: Some(one.id), ..none }).len(), 2);
@@ -290,6 +295,34 @@ fn a_test_of_a_channel_that_goes_is_told() {
     let group = service.handle.with_state(|state| state.channel(id).cloned().unwrap());
     let untried = refused(service.run(channel::test(&service.handle, &group, false)));
     assert_eq!(untried, "the group has no channel; `channel set` gives it some");
+}
+
+#[test]
+fn a_test_of_a_group_says_which_channels_have_no_result_and_why() {
+    let service = EngineFixture::new();
+    let project = service.project("one");
+    let members = [("email", ("to", "a@example.org")), ("ntfy", ("topic", "a")), ("webhook", ("down-url", "http://a/"))];
+    let [mail, ..] = members.map(|(kind, setting)| channel_of(&service, &project, kind, &[setting]));
+    let id = channel_of(&service, &project, "group", &[("channels", "email,ntfy,webhook")]);
+    let group = service.handle.with_state(|state| state.channel(id).cloned().unwrap());
+    service.run(channel::disable(&service.handle, mail)).unwrap();
+    let tested = service.run(async {
+        tokio::time::pause();
+        // Nobody sends the test of the second channel, which takes all the time.
+        let time = async {
+            let Clock::Manual(clock) = service.handle.clock() else { panic!("the clock is not moved by hand") };
+            clock.advance_secs(70);
+        };
+        tokio::join!(channel::test(&service.handle, &group, false), time).0
+    });
+    let Ok(Tested::Group(tests)) = tested else { panic!("a group was tested as a channel") };
+    let shown = tests.into_iter().map(|test| (test.channel.settings.kind().name, refused(test.tried))).collect::<Vec<_>>();
+    let untested = [
+        ("email", "it was disabled by the operator, so it was not tested; `channel enable` changes that"),
+        ("ntfy", "no result yet, it may still arrive; test it alone"),
+        ("webhook", "there was no time left to test it; test it alone"),
+    ];
+    assert_eq!(shown, untested.map(|(kind, error)| (kind, error.to_owned())));
 }
 
 #[test]

@@ -9,7 +9,8 @@ use super::{notes_of, render_page};
 use crate::domain::ids::ChannelId;
 use crate::domain::project::Channel;
 use crate::engine::command::Command;
-use crate::manage::channel::{self, TEST_TIME};
+use crate::manage::OperationError;
+use crate::manage::channel::{self, TEST_TIMEOUT};
 use crate::web::form_data::FormData;
 use crate::web::layout::Layout;
 use crate::web::page_error::PageError;
@@ -41,8 +42,14 @@ pub(crate) async fn send_test(visit: PageRequest) -> Result<PageResponse, PageEr
 }
 
 pub(super) async fn test_channel(visit: PageRequest, channel: &Channel) -> Result<PageResponse, PageError> {
-    let tested = timeout(TEST_TIME, channel::test(visit.handle(), channel, false)).await.map_err(|_| HttpError::Unavailable)?;
-    let tested = tested.map_err(|error| PageError::new(HttpError::Unavailable, "Not tried", format!("No test was sent: {error}.")))?;
+    let tested = timeout(TEST_TIMEOUT, channel::test(visit.handle(), channel, false)).await.map_err(|_| HttpError::Unavailable)?;
+    let tested = tested.map_err(|error| match error {
+        OperationError::EmptyGroup => {
+            let text = "No test was sent: the group has no channel. Edit it and give it some.";
+            PageError::new(HttpError::BadRequest("the group has no channel".into()), "Not tested", text)
+        }
+        error => PageError::new(HttpError::Unavailable, "Not tested", format!("No test was sent: {error}.")),
+    })?;
     let site = Arc::clone(&visit.dashboard);
     Ok(site.outgoing.run_blocking(move || render_page(&visit, notes_of(&tested))).await??.into())
 }

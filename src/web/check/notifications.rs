@@ -1,6 +1,5 @@
 //! Channels of a check and the results of its deliveries.
 
-use std::cell::Cell;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -72,14 +71,9 @@ pub(super) fn delivery_rows(visit: &PageRequest, check: &Check) -> Result<Vec<Ch
     });
     waiting.sort_unstable_by_key(|(row, _)| Reverse(row.number));
     let mut sent: Vec<_> = waiting.into_iter().take(MAX_SHOWN).map(|(row, is_sending)| pending_row(visit, &row, is_sending)).collect();
-    let looked_at = Cell::new(0);
-    let is_wanted = |delivery: &DeliveryRecord| {
-        looked_at.set(looked_at.get() + 1);
-        // Beyond the limit every delivery is accepted, so that the search ends.
-        delivery.check == check.id || looked_at.get() > MAX_DELIVERIES_READ
-    };
-    let found = visit.handle().deliveries(DeliveryNumber(u64::MAX), MAX_SHOWN, is_wanted)?;
-    sent.extend(found.into_iter().filter(|delivery| delivery.check == check.id).map(|delivery| finished_row(visit, &delivery)));
+    let is_wanted = |delivery: &DeliveryRecord| delivery.check == check.id;
+    let found = visit.handle().recent_deliveries(DeliveryNumber(u64::MAX), MAX_SHOWN, MAX_DELIVERIES_READ, is_wanted)?;
+    sent.extend(found.into_iter().map(|delivery| finished_row(visit, &delivery)));
     sent.truncate(MAX_SHOWN);
     Ok(sent)
 }

@@ -7,6 +7,7 @@ use overdue::domain::alert::{Recipient, RecipientResult};
 use overdue::domain::channel::Transports;
 use overdue::engine::ChannelTestResult;
 use overdue::engine::command::{Command, DeliveryReport, SendResult};
+use overdue::manage;
 use serde_json::{Value, json};
 
 use super::{browse, channel, post, project_uuid, visible_text};
@@ -108,6 +109,15 @@ async fn a_test_of_a_group_says_what_has_come_of_each_channel() {
     let tested = post(&server, &path, &[]).await;
     assert_eq!(tested.status, 200, "{tested:?}");
     assert!(tested.text().contains("hook &#60;1&#62;: Delivered to 1 of 2; not taken for &#60;a@b.c&#62;: 550."), "{tested:?}");
+    let member = server.handle.with_state(|state| state.project(server.main.id).unwrap().channels.keys().next().copied().unwrap());
+    manage::channel::disable(&server.handle, member).await.unwrap();
+    let tested = post(&server, &path, &[]).await;
+    assert!(tested.text().contains("hook &#60;1&#62;: Not tested: it was disabled by the operator."), "{tested:?}");
+    manage::channel::delete(&server.handle, member).await.unwrap();
+    let tested = post(&server, &path, &[]).await;
+    assert_eq!(tested.status, 400, "{tested:?}");
+    let shown = visible_text(tested.text());
+    assert!(shown.contains("No test was sent: the group has no channel. Edit it and give it some."), "{shown}");
     server.stop().await;
 }
 
@@ -127,13 +137,15 @@ async fn the_form_says_that_nothing_can_be_delivered_without_a_mail_server() {
 #[tokio::test]
 async fn a_recipient_that_is_refused_is_shown() {
     let server = TestServer::start().await;
-    let uuid = channel(&server).await;
+    let list = format!("/projects/{}/integrations/", project_uuid(&server));
+    let fields = [("name", "ops"), ("to", "ann@example.org,eve@example.org"), ("checks", "all")];
+    assert_eq!(post(&server, &format!("{list}add/email/"), &fields).await.status, 303);
+    let uuid = channels(&server).await[0]["id"].as_str().unwrap().to_owned();
     let id = server.handle.with_state(|state| state.project(server.main.id).unwrap().channels.keys().next().copied().unwrap());
     let refused = Recipient { address: "eve@example.org".into(), result: RecipientResult::Refused("550: no such user".into()) };
     let report =
         DeliveryReport { recipients: Some([refused].into()), ..DeliveryReport::of_test(id, SendResult::PartlyDelivered("".into()), 250) };
     server.handle.call(Command::RecordChannelTest(report)).await.unwrap().unwrap();
-    let list = format!("/projects/{}/integrations/", project_uuid(&server));
     let shown = visible_text(browse(&server, "GET", &list, &[]).await.text());
     assert!(shown.contains("Not taken for eve@example.org: 550: no such user"), "{shown}");
     let shown = server.extension_api("GET", &format!("/channels/{uuid}"), "").await.json();

@@ -18,7 +18,7 @@ use crate::engine::Handle;
 use crate::engine::command::{Command, CommandOutcome, NewChannel};
 use crate::http::api::check_fields::{FieldError, FieldProblem, RequestDocument};
 use crate::http::api::json::{JsonObject, write_array, write_string};
-use crate::manage::channel::{ChannelStatus, TEST_TIME};
+use crate::manage::channel::{ChannelStatus, TEST_TIMEOUT};
 use crate::manage::delivery::last_delivered;
 use crate::wire::reply::{self, HttpError, HttpReply};
 
@@ -96,7 +96,7 @@ pub(super) async fn test(call: &ExtensionCall<'_>, uuid: Uuid) -> Result<HttpRep
         return Err(HttpError::BadRequest("nothing is sent to a group itself; test the channels in it".into()));
     }
     let tried = call.handle().request_channel_test(channel.id, up)?;
-    let tried = timeout(TEST_TIME, tried).await.map_err(|_| HttpError::Unavailable)?;
+    let tried = timeout(TEST_TIMEOUT, tried).await.map_err(|_| HttpError::Unavailable)?;
     // No notifier runs, or the channel is gone.
     let ChannelTestResult { duration: took, status, error: failed, missed } = tried.map_err(|_| HttpError::Unavailable)?;
     let mut out = String::new();
