@@ -360,7 +360,7 @@ fn reached(rows: &[MemberTestRow]) -> Result<(), CliError> {
 
 /// Shows the results of the tests of a group.
 pub(super) fn tested_group(rows: &[MemberTestRow], json: bool) -> Result<(), CliError> {
-    let lines = if json { vec![serde_json::to_string(rows).map_err(CliError::other)?] } else { delivered_to_members(rows) };
+    let lines = if json { vec![table::to_json(rows).map_err(CliError::other)?] } else { delivered_to_members(rows) };
     table::print_lines(&lines).map_err(CliError::output_failed)?;
     reached(rows)
 }

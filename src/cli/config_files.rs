@@ -271,7 +271,7 @@ impl ConfigFilesArgs {
 
     fn print_changes(&self, rows: &[ChangeRow], tense: DiffTense) -> Result<(), CliError> {
         let lines = if self.json.json {
-            vec![serde_json::to_string(&config_diff::json_document(rows)).map_err(CliError::other)?]
+            vec![table::to_json(&config_diff::json_document(rows)).map_err(CliError::other)?]
         } else {
             config_diff::text_lines(rows, tense, io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         };

@@ -7,6 +7,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::common_args::{JsonFlag, number_parser};
+use super::table;
 use crate::domain::schedule::{Schedule, ScheduleKind};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
@@ -70,7 +71,7 @@ fn print_next_runs(
     }
     let lines = next.take(args.count.into()).map(|moment| format_timestamp(moment, &zone, "%Y-%m-%dT%H:%M:%S%:z"));
     if args.json.json {
-        writeln!(stdout, "{}", serde_json::to_string(&lines.collect::<Vec<_>>())?)?;
+        writeln!(stdout, "{}", table::to_json(&lines.collect::<Vec<_>>())?)?;
     } else {
         lines.into_iter().try_for_each(|line| writeln!(stdout, "{line}"))?;
     }
@@ -102,9 +103,7 @@ fn answer_batch(args: &ScheduleArgs, now: Timestamp, mut stdin: impl BufRead, mu
         } else {
             answer_query(&line, args, now)
         };
-        let mut text = serde_json::to_vec(&answer.unwrap_or_else(|error| BatchAnswer::Error { error }))?;
-        text.push(b'\n');
-        stdout.write_all(&text)?;
+        writeln!(stdout, "{}", table::to_json(&answer.unwrap_or_else(|error| BatchAnswer::Error { error }))?)?;
         line.clear();
     }
     stdout.flush()

@@ -24,6 +24,11 @@ fn a_test_of_a_group_tests_each_of_its_channels() {
     let rows: Value = serde_json::from_str(&test(&["both", "--json"]).out).unwrap();
     assert_eq!((&rows[0]["name"], &rows[0]["delivered"]), (&json!("works"), &json!(true)));
     assert_eq!((&rows[1]["delivered"], &rows[1]["error"]), (&json!(false), &json!("exit status 3")));
+    // A terminal may obey what a name holds.
+    admin(&data, &["channel", "create", "--project", "a", "--kind", "shell", "--name", "x\u{202e}y", "--set", "down-command=true"]);
+    admin(&data, &["channel", "create", "--project", "a", "--kind", "group", "--name", "odd", "--set", "channels=x\u{202e}y"]);
+    let odd = test(&["odd", "--json"]).out;
+    assert!(odd.contains("x\\u202ey"), "{odd}");
     let bad = test(&["bad"]);
     assert_eq!((bad.status, bad.out.as_str()), (1, "broken: not delivered: exit status 3\n"));
     assert_eq!(bad.err, "overdue: not delivered: no channel of the group took it\n");

@@ -42,6 +42,16 @@ fn a_dry_run_says_the_same_of_every_source() {
 }
 
 #[test]
+fn a_report_as_json_does_nothing_to_a_terminal() {
+    let (directory, _) = temp_data_directory();
+    let file = directory.path().join("hc.json");
+    let text = std::fs::read_to_string(fixture("hc.json")).unwrap();
+    std::fs::write(&file, text.replace("\"Backup\"", "\"Back\u{202e}up\"")).unwrap();
+    let done = run(&mut overdue(&["import", "healthchecks", "--dry-run", "--json", file.to_str().unwrap()]));
+    assert_eq!((done.status, done.out.contains("Back\\u202eup"), done.out.contains('\u{202e}')), (0, true, false), "{}", done.err);
+}
+
+#[test]
 fn a_source_may_come_through_a_pipe_and_nothing_of_it_stays() {
     let (directory, _) = temp_data_directory();
     let temporary = directory.path().join("tmp");

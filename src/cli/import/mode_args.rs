@@ -123,7 +123,7 @@ impl ImportModeArgs {
         let mut lines = report.lines();
         lines.extend(next.iter().map(|line| (*line).to_owned()));
         let lines = if self.json.json {
-            vec![serde_json::to_string(report).map_err(CliError::other)?]
+            vec![table::to_json(report).map_err(CliError::other)?]
         } else {
             lines.iter().map(|line| table::sanitize(line)).collect()
         };

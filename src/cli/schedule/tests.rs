@@ -71,6 +71,7 @@ fn each_line_of_a_batch_is_answered_in_its_place() {
         r#"{"expr":"daily","tz":"Mars/Olympus"}"#,
         r#"{"expr":"daily","start":"2026-01-01"}"#,
         r#"{"expr":5}"#,
+        "{\"expr\":\"0 0 * * \u{9b}2J\u{202e}\"}",
         "",
         "half a character: \u{fffd}",
         &long,
@@ -84,10 +85,11 @@ fn each_line_of_a_batch_is_answered_in_its_place() {
     assert_eq!(answers[0], r#"{"kind":"cron","next":["2033-04-29T09:00:00Z","2033-04-30T09:00:00Z"]}"#);
     assert_eq!(answers[1], r#"{"kind":"oncalendar","next":["2026-11-20T22:00:00Z"]}"#);
     assert_eq!(answers[2], r#"{"kind":"oncalendar","next":[]}"#);
-    for answer in &answers[3..10] {
+    assert!(answers[7].contains(r"\u009b2J\u202e"), "{}", answers[7]);
+    for answer in &answers[3..11] {
         assert!(answer.starts_with(r#"{"error":""#), "{answer}");
     }
-    assert_eq!(answers[10], r#"{"kind":"oncalendar","next":["2026-11-20T11:00:00Z","2026-11-20T12:00:00Z"]}"#);
+    assert_eq!(answers[11], r#"{"kind":"oncalendar","next":["2026-11-20T11:00:00Z","2026-11-20T12:00:00Z"]}"#);
 }
 
 #[test]
