@@ -186,6 +186,17 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some((_, command)) = words.split_first().filter(|(name, _)| *name == SESSION_LAUNCHER) {
         return session::run(command);
     }
+    let words = match words.split_first().filter(|(name, _)| *name == session::OWNER_LAUNCHER) {
+        None => words,
+        Some((_, with_ids)) => match session::take_ids(with_ids) {
+            Ok(words) => words.to_vec(),
+            Err(error) => {
+                let _ =
+                    writeln!(io::stderr(), "overdue: root cannot act as the owner of the data directory ({error}): run it as that user");
+                return ExitCode::FAILURE;
+            }
+        },
+    };
     let program = words.first().map(PathBuf::from).unwrap_or_default();
     let is_job = words.get(1).is_some_and(|word| word == "run");
     let done = match parse_args(words.clone(), |name| std::env::var_os(name)) {

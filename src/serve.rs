@@ -39,6 +39,7 @@ use listeners::{Listeners, ServerThreads};
 pub use log::LogFormat;
 use log::LogWriter;
 use passed_sockets::PassedSockets;
+pub(crate) use passed_sockets::passed_socket_count;
 use signals::{HangupCount, StopSignals};
 use watchdog::LastActivity;
 

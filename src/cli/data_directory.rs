@@ -2,12 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use super::CliError;
-use super::session::THIS_PROGRAM;
+use super::{CliError, session};
 use crate::store::FILE_NAME;
 use crate::store::owner::{AssumedOwner, ForeignOwner, become_owner, explain_refusal};
 use crate::store::path_access::SERVICE_DIRECTORY;
@@ -58,10 +55,7 @@ pub(super) fn switch_to_owner(directory: &Path) -> Result<(), CliError> {
 /// another user's. It does not return then.
 pub(super) fn restart_as_owner(directory: &Path) -> Result<(), CliError> {
     let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(()) };
-    let mut words = std::env::args_os();
-    let name = words.next().unwrap_or_default();
-    let error = Command::new(THIS_PROGRAM).arg0(name).args(words).uid(owner.uid).gid(owner.gid).exec();
-    Err(CliError::other(explain_refusal(owner, directory, &error)))
+    Err(CliError::other(explain_refusal(owner, directory, &session::restart_as(owner))))
 }
 
 #[cfg(test)]

@@ -110,6 +110,7 @@ async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Res
         .spawn()
         .map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => SendError::new(SendStage::Request, "the command holds a NUL character"),
+            io::ErrorKind::NotFound if launcher.starts_with("/proc") => told("the shell cannot be started: /proc is not mounted".into()),
             kind => SendError::new(SendStage::Exchange, format!("the shell cannot be started: {kind}")),
         })?;
     let mut group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));

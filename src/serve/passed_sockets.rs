@@ -15,6 +15,14 @@ pub(super) struct PassedSockets {
     pub(super) smtp: Vec<(TcpListener, SocketAddr)>,
 }
 
+/// Returns how many sockets a manager of services hands over to this process (sd_listen_fds(3)): they are the first descriptors behind those of
+/// the standard. They stay where they are.
+pub(crate) fn passed_socket_count() -> i32 {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<i32>().ok();
+    let is_for_this = number("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
+    number("LISTEN_FDS").filter(|_| is_for_this).unwrap_or_default().max(0)
+}
+
 impl PassedSockets {
     /// Takes the sockets by their names (`FileDescriptorName=`): `smtp` is for mail, any other name
     /// for HTTP.

@@ -89,7 +89,16 @@ impl AssumedOwner {
 /// Returns an error if the system refuses.
 pub fn become_owner(directory: &Path) -> io::Result<()> {
     let Some(owner) = ForeignOwner::of_directory(directory) else { return Ok(()) };
-    set_all_ids(Uid::from_raw(owner.uid), Gid::from_raw(owner.gid)).map_err(|error| explain_refusal(owner, directory, &error))
+    become_user(owner).map_err(|error| explain_refusal(owner, directory, &error))
+}
+
+/// Gives this thread, and those that it starts, the ids of this user for good. Other processes of that user cannot trace this one, which may
+/// have the terminal of root.
+///
+/// # Errors
+/// When the system refuses that.
+pub fn become_user(owner: ForeignOwner) -> io::Result<()> {
+    set_all_ids(Uid::from_raw(owner.uid), Gid::from_raw(owner.gid))
 }
 
 impl Drop for AssumedOwner {
@@ -118,10 +127,13 @@ fn set_ids(uid: Uid, gid: Gid, groups: &[Gid]) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn set_all_ids(uid: Uid, gid: Gid) -> io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-    set_thread_groups(&[gid])?;
+    set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
-    Ok(set_thread_res_uid(uid, uid, uid)?)
+    set_thread_res_uid(uid, uid, uid)?;
+    // A change of ids does the same, unless `fs.suid_dumpable` says otherwise.
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 #[cfg(target_os = "linux")]

@@ -26,6 +26,13 @@ async fn commands_are_off_at_first() {
     assert_eq!((error.stage, words(&error).as_str()), (SendStage::Setup, "commands are not run; start with --allow-shell"));
 }
 
+#[tokio::test]
+async fn a_command_without_proc_fails_with_the_reason() {
+    let sender = outbound(OutboundConfig { allow_shell: Some("/proc/self/absent".into()), ..config() });
+    let error = sender.run_command(shell("true")).await.unwrap_err();
+    assert_eq!((error.stage, words(&error).as_str()), (SendStage::Setup, "the shell cannot be started: /proc is not mounted"));
+}
+
 /// The shell would take the real user, which is root.
 #[tokio::test]
 async fn no_command_is_run_while_root_acts_as_another_user() {
