@@ -16,7 +16,7 @@ use crate::domain::text::{Name, Seconds, Slug};
 use crate::domain::timestamp::Timestamp;
 use crate::domain::timezone::Timezone;
 pub use crontab::{Crontab, CrontabOwner, propose_for_crontab};
-pub use patch::{apply_edits, unified_diff};
+pub use patch::{apply_edits, new_file_diff, unified_diff};
 pub use timers::{LIST_TIMERS_ARGS, SystemdTimer, TIMER_PROPERTIES, parse_timer_list, parse_timers, propose_for_timers};
 
 /// Minimum and maximum grace in seconds.
@@ -71,8 +71,15 @@ pub struct CheckProposal {
 /// Edit that makes a job report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JobEdit {
-    /// Replaces this line, counted from 0, by that text.
-    Line(usize, String),
+    /// Replaces a line of a crontab.
+    Line {
+        /// Index of the line, counted from 0.
+        number: usize,
+        /// Line before the edit.
+        old: String,
+        /// Line that makes the job report.
+        new: String,
+    },
     /// Creates this file.
     DropIn {
         /// Path of the file.
@@ -108,7 +115,7 @@ impl CheckProposal {
     /// Gives the check another UUID, in the edit too.
     pub fn set_uuid(&mut self, uuid: Uuid) {
         let (old, new) = (self.uuid.to_string(), uuid.to_string());
-        let (JobEdit::Line(_, text) | JobEdit::DropIn { text, .. }) = &mut self.edit;
+        let (JobEdit::Line { new: text, .. } | JobEdit::DropIn { text, .. }) = &mut self.edit;
         *text = text.replace(&old, &new);
         self.uuid = uuid;
     }

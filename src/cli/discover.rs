@@ -98,7 +98,7 @@ struct DiscoverySource {
 impl DiscoverySource {
     fn line_edits(&self) -> BTreeMap<usize, String> {
         let line = |proposal: &CheckProposal| match &proposal.edit {
-            JobEdit::Line(number, line) => Some((*number, line.clone())),
+            JobEdit::Line { number, new, .. } => Some((*number, new.clone())),
             JobEdit::DropIn { .. } => None,
         };
         self.discovered.proposals.iter().filter_map(line).collect()
@@ -202,8 +202,7 @@ impl DiscoverArgs {
             }
             for proposal in &place.discovered.proposals {
                 let JobEdit::DropIn { path, text } = &proposal.edit else { continue };
-                let added: String = text.lines().map(|line| format!("+{line}\n")).collect();
-                patch += &format!("--- /dev/null\n+++ {}\n@@ -0,0 +1,{} @@\n{added}", path.trim_start_matches('/'), text.lines().count());
+                patch += &discover::new_file_diff(path.trim_start_matches('/'), text);
             }
         }
         write(CHECKS_FILE, &self.to_toml(&places))?;
@@ -216,6 +215,10 @@ impl DiscoverArgs {
             has_crontab.then(|| format!("of your own crontab in {} (crontab {})", file(CRONTAB_FILE).display(), word(CRONTAB_FILE))),
         ];
         let edits = edits.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+        if !has_crontab && file(CRONTAB_FILE).symlink_metadata().is_ok() {
+            let said = format!("{} was not written by this run", file(CRONTAB_FILE).display());
+            let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&said));
+        }
         let is = if checks == 1 { "is" } else { "are" };
         let said = format!("{} {is} in {}; the edits are {edits}", format_count(checks, "check"), file(CHECKS_FILE).display());
         let _ = writeln!(io::stderr(), "overdue: {}", sanitize(&said));
@@ -224,10 +227,13 @@ impl DiscoverArgs {
 }
 
 /// Returns the comments of a check: the location of its job, and the edit that makes it report.
-/// Comments of TOML may contain the same characters as a terminal line.
+/// [`EarlierChecks`] reads them again. Comments of TOML may contain the same characters as a
+/// terminal line.
 fn proposal_comments(proposal: &CheckProposal) -> Vec<String> {
     let comments = match &proposal.edit {
-        JobEdit::Line(_, line) => vec![format!("{} becomes:", proposal.location), line.clone()],
+        JobEdit::Line { old, new, .. } => {
+            vec![format!("{}:", proposal.location), old.trim().into(), "becomes:".into(), new.trim().into()]
+        }
         JobEdit::DropIn { path, .. } => vec![format!("{}: {path} makes it report", proposal.location)],
     };
     comments.iter().map(|comment| sanitize(comment)).collect()
@@ -239,7 +245,7 @@ fn to_json(places: &[DiscoverySource]) -> serde_json::Value {
         let CheckProposal { slug, uuid, settings, location: place, edit } = proposal;
         let schedule = settings.schedule.as_ref();
         let (line, becomes, file, content) = match edit {
-            JobEdit::Line(number, line) => (Some(number + 1), Some(line), None, None),
+            JobEdit::Line { number, new, .. } => (Some(number + 1), Some(new), None, None),
             JobEdit::DropIn { path, text } => (None, None, Some(path), Some(text)),
         };
         json!({

@@ -120,8 +120,8 @@ pub fn propose_for_crontab(maker: &mut CheckProposer<'_>, crontab: &Crontab) -> 
                 Ok((schedule, zone)) => {
                     let settings = maker.schedule_settings(schedule, zone, 0);
                     let (slug, uuid) = (maker.unique_slug(&job_name(command)), (maker.draw_uuid)());
-                    let edit =
-                        JobEdit::Line(number, format!("{before}{}", reporting_command(maker, command.trim_end(), &maker.ping_url(uuid))));
+                    let new = format!("{before}{}", reporting_command(maker, command.trim_end(), &maker.ping_url(uuid)));
+                    let edit = JobEdit::Line { number, old: line.into(), new };
                     found.proposals.push(CheckProposal { slug, uuid, settings, location: place, edit });
                 }
                 Err(reason) => skip(&reason, true),

@@ -16,6 +16,29 @@ pub fn apply_edits(text: &str, lines: &BTreeMap<usize, String>) -> String {
     changed
 }
 
+/// Returns the name of a file for the header of a diff. A name with characters that would end the
+/// name or the line is quoted with octal escapes, as GNU patch reads it.
+fn header_name(name: &str) -> String {
+    if !name.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\\')) {
+        return name.into();
+    }
+    let mut quoted = String::from("\"");
+    for c in name.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_ascii_control() => drop(write!(quoted, "\\{:03o}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}
+
+/// Returns a unified diff that creates a file.
+pub fn new_file_diff(name: &str, text: &str) -> String {
+    let added: String = text.lines().map(|line| format!("+{line}\n")).collect();
+    format!("--- /dev/null\n+++ {}\n@@ -0,0 +1,{} @@\n{added}", header_name(name), text.lines().count())
+}
+
 /// Returns the edits as a unified diff of a file of this name; empty if there are none.
 pub fn unified_diff(name: &str, text: &str, lines: &BTreeMap<usize, String>) -> String {
     let old: Vec<_> = text.lines().collect();
@@ -29,6 +52,7 @@ pub fn unified_diff(name: &str, text: &str, lines: &BTreeMap<usize, String>) -> 
     }
     let mut diff = String::new();
     if !hunks.is_empty() {
+        let name = header_name(name);
         let _ = write!(diff, "--- {name}\n+++ {name}\n");
     }
     let has_end = text.ends_with('\n');

@@ -44,7 +44,7 @@ fn summary(proposal: &CheckProposal) -> (String, String, i64, String) {
     let CheckSettings { schedule, tz, grace, .. } = &proposal.settings;
     let schedule = schedule.as_ref().map(|schedule| format!("{} {}", schedule.text(), tz.name())).unwrap_or_default();
     let edit = match &proposal.edit {
-        JobEdit::Line(number, line) => format!("{}: {line}", number + 1),
+        JobEdit::Line { number, new, .. } => format!("{}: {new}", number + 1),
         JobEdit::DropIn { path, .. } => path.clone(),
     };
     (proposal.slug.as_str().to_owned(), schedule, grace.get(), edit)
@@ -99,13 +99,27 @@ fn a_crontab_becomes_checks_and_edits() {
 }
 
 #[test]
+fn names_of_files_stay_on_their_line_of_a_diff() {
+    let lines = std::collections::BTreeMap::from([(0, "b".to_owned())]);
+    for (name, shown) in [
+        ("etc/cron.d/a", "etc/cron.d/a"),
+        ("my jobs", r#""my jobs""#),
+        ("a\n+++ /etc/passwd\n", r#""a\012+++ /etc/passwd\012""#),
+        ("a\t\"\\ž", r#""a\011\"\\ž""#),
+    ] {
+        assert_eq!(unified_diff(name, "a\n", &lines), format!("--- {shown}\n+++ {shown}\n@@ -1,1 +1,1 @@\n-a\n+b\n"));
+        assert_eq!(new_file_diff(name, "a\nb\n"), format!("--- /dev/null\n+++ {shown}\n@@ -0,0 +1,2 @@\n+a\n+b\n"));
+    }
+}
+
+#[test]
 fn a_second_run_proposes_nothing() {
     let draw = sequential_uuids();
     for reporter in [Reporter::Curl, Reporter::Run] {
         let mut first = CheckProposer { reporter, ..proposer(&draw) };
         let found = propose_for_crontab(&mut first, &Crontab { name: "c".into(), text: CRONTAB.into(), owner: CrontabOwner::User });
         let lines = found.proposals.iter().map(|proposal| match &proposal.edit {
-            JobEdit::Line(number, line) => (*number, line.clone()),
+            JobEdit::Line { number, new, .. } => (*number, new.clone()),
             JobEdit::DropIn { .. } => panic!("a drop-in for a crontab"),
         });
         let lines = lines.collect();
@@ -152,7 +166,7 @@ fn reported_statuses(directory: &Path, reporter: Reporter, commands: &[&str]) ->
     let found = propose_for_crontab(&mut maker, &Crontab { name: "c".into(), text, owner: CrontabOwner::User });
     assert_eq!((found.proposals.len(), found.skipped.len()), (commands.len(), 0), "{found:?}");
     for proposal in &found.proposals {
-        let JobEdit::Line(_, line) = &proposal.edit else { panic!("{proposal:?}") };
+        let JobEdit::Line { new: line, .. } = &proposal.edit else { panic!("{proposal:?}") };
         // The text that cron passes to the shell.
         run_in_shell(directory, &line.strip_prefix("* * * * * ").unwrap().replace("\\%", "%"), "");
     }

@@ -4,15 +4,21 @@
 use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{geteuid, getuid};
 
+use crate::domain::formatting::shell_word;
 use crate::passwd::{self, Entry};
 
 /// Data directory of the service that a package installs.
 pub const SERVICE_DIRECTORY: &str = "/var/lib/overdue";
+
+/// Maximum number of links on the way to a directory, as in Linux.
+const MAX_LINKS: u32 = 40;
+/// Bit of a mode: in the directory, users can only rename files of their own.
+const STICKY: u32 = 0o1000;
 
 /// Returns the message for an error on this path.
 pub fn explain_path_error(path: &Path, error: &io::Error) -> String {
@@ -108,9 +114,7 @@ pub fn open_own_directory(path: &Path) -> io::Result<File> {
             format!("it belongs to user {}, and this runs as user {}; give a directory of its own", found.uid(), geteuid().as_raw());
         return Err(io::Error::other(reason));
     }
-    if found.mode() & 0o022 != 0 {
-        return Err(io::Error::other("others can write to it; run chmod go-w on it"));
-    }
+    expect_not_writable_by_others(&path, &found)?;
     Ok(directory)
 }
 
@@ -118,33 +122,75 @@ pub fn open_own_directory(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// Returns an error if [`open_own_directory`] refuses the directory, or if another user could
-/// replace it because of the permissions of its parent.
+/// replace it because of the permissions of a directory above it.
 pub fn make_own_directory(path: &Path) -> io::Result<()> {
     // A path with a trailing slash would follow a link.
-    let path: PathBuf = path.components().collect();
+    let path: PathBuf = absolute(path)?.components().collect();
+    if let Some(parent) = path.parent() {
+        expect_safe_ancestors(parent, &mut 0)?;
+    }
     if path.symlink_metadata().is_err() {
-        let above = path.ancestors().skip(1).find(|above| above.symlink_metadata().is_ok());
-        expect_safe_to_make_in(above.unwrap_or(Path::new(".")))?;
         DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
     }
     open_own_directory(&path).map(drop)
 }
 
-/// Refuses a directory in which a user other than root can rename files of this user. The sticky
-/// bit prevents that.
-fn expect_safe_to_make_in(directory: &Path) -> io::Result<()> {
-    let shown = directory.display();
-    for found in [directory.symlink_metadata()?, directory.metadata()?] {
+/// Refuses a path if a user other than root can replace a part of it. Each directory and each link
+/// on the way, also on the way of the target of a link, has to belong to root or to this user, and
+/// others may write only to directories with the sticky bit. Missing parts are ignored.
+fn expect_safe_ancestors(path: &Path, links: &mut u32) -> io::Result<()> {
+    let mut parts: Vec<_> = path.ancestors().collect();
+    parts.reverse();
+    for part in parts {
+        let found = match part.symlink_metadata() {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", part.display()))),
+        };
         if !is_owned_by_process(&found) && found.uid() != 0 {
-            let (owner, own) = (found.uid(), geteuid().as_raw());
-            let reason = format!("{shown} belongs to user {owner}, and this runs as user {own}; give a directory of its own");
+            let (shown, owner, own) = (resolved_path(part), found.uid(), geteuid().as_raw());
+            let reason = format!("{} belongs to user {owner}, and this runs as user {own}; give a directory of its own", shown.display());
             return Err(io::Error::other(reason));
         }
-        if found.is_dir() && found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0 {
-            return Err(io::Error::other(format!("others can write to {shown}; run chmod go-w on it")));
+        if found.is_symlink() {
+            *links += 1;
+            if *links > MAX_LINKS {
+                return Err(io::Error::other(format!("{}: too many links", part.display())));
+            }
+            let target = part.read_link()?;
+            expect_safe_ancestors(&part.parent().unwrap_or(part).join(target), links)?;
+        } else if found.mode() & STICKY == 0 {
+            expect_not_writable_by_others(part, &found)?;
         }
     }
     Ok(())
+}
+
+/// Refuses a directory that others can write to.
+fn expect_not_writable_by_others(path: &Path, found: &Metadata) -> io::Result<()> {
+    if !others_can_write(found.mode(), found.gid(), geteuid().as_raw()) {
+        return Ok(());
+    }
+    let shown = resolved_path(path);
+    let word = shell_word(&shown.to_string_lossy());
+    Err(io::Error::other(format!("others can write to {}; run chmod go-w {word}", shown.display())))
+}
+
+/// Returns the absolute path of a file or a link, with the links in the directories above it
+/// resolved if possible.
+fn resolved_path(path: &Path) -> PathBuf {
+    let resolved = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => parent.canonicalize().map(|parent| parent.join(name)),
+        _ => path.canonicalize(),
+    };
+    resolved.or_else(|_| absolute(path)).unwrap_or_else(|_| path.into())
+}
+
+/// True if other users can write to a file of this mode and group. A group with the same id as a
+/// user is the private group of that user, by convention.
+fn others_can_write(mode: u32, group: u32, own: u32) -> bool {
+    let is_private_group = own != 0 && group == own;
+    mode & if is_private_group { 0o002 } else { 0o022 } != 0
 }
 
 fn passwd_entry(id: u32) -> Option<Entry> {
@@ -205,5 +251,20 @@ mod tests {
             unnamed.contains(&format!("as user {owner}, or")) && unnamed.contains(&format!("chown -R {} {shown}", owner + 1)),
             "{unnamed}"
         );
+    }
+
+    #[test]
+    fn the_private_group_of_a_user_may_write() {
+        for (mode, group, own, expected) in [
+            (0o40755, 1000, 1000, false),
+            (0o40775, 1000, 1000, false),
+            (0o40777, 1000, 1000, true),
+            (0o40775, 100, 1000, true),
+            (0o40775, 0, 0, true),
+            (0o40775, 1000, 0, true),
+            (0o41777, 1000, 1000, true),
+        ] {
+            assert_eq!(others_can_write(mode, group, own), expected, "{mode:o} {group} {own}");
+        }
     }
 }

@@ -197,10 +197,59 @@ fn a_job_that_is_discovered_again_keeps_its_url() {
     let left = discover("https://checks.example.org");
     assert_eq!(uuids(&left.1), uuids(&first.1)[1..]);
     assert!(left.0.contains("overdue: 1 check is in "), "{}", left.0);
+    // Neither another way to report nor a line above changes the checks.
+    let command = "0 4 * * * cd /srv && /usr/local/bin/copy 'a b'\n";
+    std::fs::write(&crontab, format!("{line}{command}")).unwrap();
+    let by_curl = discover("https://checks.example.org");
+    std::fs::write(&crontab, format!("MAILTO=root\n\n{line}{command}")).unwrap();
+    let words = ["discover", "--host", "nas", "--with", "run", "--write", "out", "--crontab"];
+    let by_run = run(overdue(&words).arg(&crontab).current_dir(directory.path()));
+    assert_eq!(by_run.status, 0, "{}", by_run.err);
+    let checks = std::fs::read_to_string(out.join("overdue.toml")).unwrap();
+    assert_eq!((uuids(&by_curl.1), uuids(&by_curl.1).len(), checks.contains("overdue run ")), (uuids(&checks), 2, true), "{checks}");
+    let left = discover("https://checks.example.org");
+    assert_eq!(uuids(&left.1), uuids(&by_curl.1));
     // With nothing left to do the files stay.
     std::fs::write(&crontab, "").unwrap();
     let done = discover("https://checks.example.org");
     assert_eq!((done.0.as_str(), done.1), ("overdue: no job was found for which a check can be proposed; nothing was written\n", left.1));
+}
+
+#[test]
+fn changes_as_json_do_nothing_to_a_terminal() {
+    let (directory, data) = temp_data_directory();
+    let file = directory.path().join("a.toml");
+    let named = |name: &str| std::fs::write(&file, format!("version = 1\n[project.Home.check.one]\nname = \"{name}\"\n")).unwrap();
+    named("plain");
+    admin(&data, &["apply", file.to_str().unwrap()]);
+    named("x\u{202e}y");
+    let done = with(&data, &["diff", "--json", file.to_str().unwrap()]);
+    assert!(done.out.contains("x\\u202ey"), "{} {}", done.out, done.err);
+}
+
+#[test]
+fn the_same_line_in_two_crontabs_is_two_jobs() {
+    let (directory, _) = temp_data_directory();
+    let [alice, bob, out] = ["alice", "bob", "out"].map(|name| directory.path().join(name));
+    let line = "30 3 * * * /usr/local/bin/backup\n";
+    let discover = |crontabs: &[&Path]| {
+        let named = crontabs.iter().flat_map(|crontab| ["--crontab".as_ref(), crontab.as_os_str()]);
+        let done = run(overdue(&["discover", "--host", "nas", "--write"]).arg(&out).args(named));
+        assert_eq!(done.status, 0, "{}", done.err);
+        let checks = std::fs::read_to_string(out.join("overdue.toml")).unwrap();
+        let uuids = checks.lines().filter_map(|line| Some(line.strip_prefix("uuid = ")?.to_owned())).collect::<Vec<_>>();
+        (uuids, done.err)
+    };
+    [&alice, &bob].map(|crontab| std::fs::write(crontab, line).unwrap());
+    let (both, said) = discover(&[&alice, &bob]);
+    assert!(both.len() == 2 && !said.contains("was not written by this run"), "{said}");
+    assert_eq!(discover(&[&bob, &alice]).0, [both[1].clone(), both[0].clone()]);
+    // The edited crontab of another run is not one of this.
+    std::fs::write(out.join("crontab"), "of an earlier run").unwrap();
+    let (of_bob, said) = discover(&[&bob]);
+    assert_eq!(of_bob, both[1..]);
+    assert!(said.contains(&format!("overdue: {} was not written by this run\n", out.join("crontab").display())), "{said}");
+    assert_eq!(std::fs::read_to_string(out.join("crontab")).unwrap(), "of an earlier run");
 }
 
 #[test]

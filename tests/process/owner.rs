@@ -206,6 +206,11 @@ fn commands_of_channels_have_no_terminal_and_no_file_of_root() {
     assert_eq!(done.status, 0, "{}", done.err);
     expect_apart("a test without a server");
     let server = ServerProcess::spawn(&mut of_root(&["serve", "--listen", "127.0.0.1:0", "--allow-shell"]));
+    let process = PathBuf::from(format!("/proc/{}", server.id()));
+    let open: Vec<_> = fs::read_dir(process.join("fd")).unwrap().filter_map(|entry| fs::read_link(entry.unwrap().path()).ok()).collect();
+    assert!(!open.is_empty() && !open.contains(&secret), "{open:?}");
+    // The kernel gives to root what it shows of a process that others of its user may not trace.
+    assert_eq!(fs::metadata(process.join("environ")).unwrap().uid(), 0);
     let done = command(&data, &["channel", "test", "sh"]);
     assert_eq!(done.status, 0, "{}", done.err);
     expect_apart("a server that root starts");
@@ -227,7 +232,9 @@ fn edits_are_not_written_into_a_directory_of_others() {
         assert_eq!(fs::read_dir(&out).unwrap().count(), 0, "{part}");
     };
     fs::set_permissions(&out, PermissionsExt::from_mode(0o1777)).unwrap();
-    expect_refused(&out, "others can write to it; run chmod go-w on it");
+    expect_refused(&out, &format!("others can write to {0}; run chmod go-w {0}", out.display()));
+    let done = run(overdue(&["discover", "--host", "nas", "--crontab"]).arg(&crontab).args(["--write", "."]).current_dir(&out));
+    assert!(done.status == 1 && done.err.contains(&format!("; run chmod go-w {}", out.display())), "{}", done.err);
     fs::set_permissions(&out, PermissionsExt::from_mode(0o755)).unwrap();
     expect_refused(&link, "it is a link; give the directory that it leads to");
     if chown(&out, Some(SERVICE), None).is_ok() {
@@ -255,8 +262,8 @@ fn edits_are_not_written_into_a_new_directory_within_one_of_others() {
         }
     };
     fs::set_permissions(&out, PermissionsExt::from_mode(0o777)).unwrap();
-    expect_refused(&out, "; run chmod go-w on it");
-    expect_refused(&link, "; run chmod go-w on it");
+    expect_refused(&out, &format!("; run chmod go-w {}", out.display()));
+    expect_refused(&link, &format!("; run chmod go-w {}", out.display()));
     fs::set_permissions(&out, PermissionsExt::from_mode(0o755)).unwrap();
     if chown(&out, Some(SERVICE), None).is_ok() {
         expect_refused(&out, " belongs to user 65534, and this runs as user 0; give a directory of its own");
@@ -271,6 +278,50 @@ fn edits_are_not_written_into_a_new_directory_within_one_of_others() {
         let done = discover(&out.join(into));
         assert_eq!((done.status, fs::read_dir(out.join(into)).unwrap().count()), (0, 2), "{}", done.err);
         assert_eq!(fs::metadata(out.join(into)).unwrap().mode() & 0o777, 0o700);
+    }
+}
+
+/// Whoever may rename any directory above, or a link on the way, could put another directory in the place of this one.
+#[test]
+fn edits_are_not_written_below_a_directory_of_others() {
+    let (directory, _) = temp_data_directory();
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("crontab"), "30 3 * * * /usr/local/bin/backup\n").unwrap();
+    fs::create_dir_all(path("home/own/out")).unwrap();
+    fs::create_dir(path("links")).unwrap();
+    symlink("../home/own", path("links/relative")).unwrap();
+    symlink(path("links/relative"), path("link")).unwrap();
+    let discover =
+        |into: &str| run(overdue(&["discover", "--host", "nas", "--crontab"]).arg(path("crontab")).arg("--write").arg(path(into)));
+    let expect_refused = |all: &[&str], part: &str| {
+        for into in all {
+            let done = discover(into);
+            assert!(done.status == 1 && done.err.contains("cannot write to ") && done.err.contains(part), "{into}: {}", done.err);
+        }
+        assert_eq!((fs::read_dir(path("home/own")).unwrap().count(), fs::read_dir(path("home/own/out")).unwrap().count()), (1, 0));
+    };
+    let all = ["home/own/out", "home/own/new", "link/out", "link/new/below", "links/../home/own/out"];
+    fs::set_permissions(path("home"), PermissionsExt::from_mode(0o777)).unwrap();
+    expect_refused(&all, &format!("others can write to {};", path("home").display()));
+    fs::set_permissions(path("home"), PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(path("links"), PermissionsExt::from_mode(0o777)).unwrap();
+    expect_refused(&all[2..], &format!("others can write to {};", path("links").display()));
+    fs::set_permissions(path("links"), PermissionsExt::from_mode(0o755)).unwrap();
+    if chown(path("home"), Some(SERVICE), None).is_ok() {
+        expect_refused(&all, &format!("{} belongs to user 65534", path("home").display()));
+        chown(path("home"), Some(0), None).unwrap();
+        lchown(path("links/relative"), Some(SERVICE), None).unwrap();
+        expect_refused(&all[2..4], &format!("{} belongs to user 65534", path("links/relative").display()));
+        lchown(path("links/relative"), Some(0), None).unwrap();
+    }
+    fs::remove_file(path("link")).unwrap();
+    symlink("link", path("link")).unwrap();
+    expect_refused(&["link/new"], "too many links");
+    fs::remove_file(path("link")).unwrap();
+    symlink(path("links/relative"), path("link")).unwrap();
+    for into in all {
+        let done = discover(into);
+        assert_eq!(done.status, 0, "{into}: {}", done.err);
     }
 }
 
@@ -290,4 +341,7 @@ fn names_of_crontabs_do_nothing_to_a_terminal() {
         assert!(done.err.lines().all(|line| line.starts_with("overdue: ")), "{:?}", done.err);
         assert!(!done.err.is_empty() && (file == &absent || done.status == 0), "{words:?}: {:?}", done.err);
     }
+    let patch = fs::read_to_string(out.join("overdue.patch")).unwrap();
+    assert_eq!(patch.lines().filter(|line| line.starts_with("+++ \"")).count(), 1, "{patch:?}");
+    assert!(patch.lines().all(|line| line.starts_with(['-', '+', '@', ' '])) && patch.contains("\\012b\"\n"), "{patch:?}");
 }

@@ -27,15 +27,18 @@ impl EarlierChecks {
         }
     }
 
-    /// Reads the UUID of each check and the comment before it.
+    /// Reads the UUID of each check and the comments before it.
     fn parse(text: &str) -> Self {
-        let (mut checks, mut comment) = (Vec::new(), "");
+        let (mut checks, mut comments) = (Vec::new(), Vec::new());
         for line in text.lines() {
-            if let Some(text) = line.strip_prefix("# ") {
-                comment = text;
-            } else if let Some(uuid) = line.strip_prefix("uuid = \"").and_then(|text| parse_hyphenated_uuid(text.strip_suffix('"')?)) {
-                checks.push((job_identity(comment, uuid), uuid));
+            if let Some(comment) = line.strip_prefix("# ") {
+                comments.push(comment);
+                continue;
             }
+            if let Some(uuid) = line.strip_prefix("uuid = \"").and_then(|text| parse_hyphenated_uuid(text.strip_suffix('"')?)) {
+                checks.extend(job_identity(&comments).map(|identity| (identity, uuid)));
+            }
+            comments.clear();
         }
         Self(checks)
     }
@@ -51,16 +54,23 @@ impl EarlierChecks {
     /// Gives a proposal the UUID that its job had. Each is given once.
     pub(super) fn restore(&mut self, proposal: &mut CheckProposal) {
         let comments = proposal_comments(proposal);
-        let Some(identity) = comments.last().map(|comment| job_identity(comment, proposal.uuid)) else { return };
+        let Some(identity) = job_identity(&comments) else { return };
         if let Some(at) = self.0.iter().position(|(earlier, _)| *earlier == identity) {
             proposal.set_uuid(self.0.remove(at).1);
         }
     }
 }
 
-/// Returns the identity of a job: the comment about its edit without the ping URL, so that another
-/// base URL changes nothing.
-fn job_identity(comment: &str, uuid: Uuid) -> String {
-    let uuid = uuid.to_string();
-    comment.split(' ').filter(|word| !word.contains(&uuid)).collect::<Vec<_>>().join(" ")
+/// Returns the identity of a job: its crontab and its line before the edit. It does not depend on
+/// the base URL, the reporter and the number of the line. For a timer it is the only comment.
+fn job_identity(comments: &[impl AsRef<str>]) -> Option<String> {
+    match comments {
+        [place, line, ..] => {
+            let place = place.as_ref().trim_end_matches(':');
+            let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
+            Some(format!("{file}\n{}", line.as_ref()))
+        }
+        [comment] => Some(comment.as_ref().into()),
+        [] => None,
+    }
 }
