@@ -240,7 +240,9 @@ fn the_same_line_in_two_crontabs_is_two_jobs() {
         let uuids = checks.lines().filter_map(|line| Some(line.strip_prefix("uuid = ")?.to_owned())).collect::<Vec<_>>();
         (uuids, done.err)
     };
-    [&alice, &bob].map(|crontab| std::fs::write(crontab, line).unwrap());
+    for crontab in [&alice, &bob] {
+        std::fs::write(crontab, line).unwrap();
+    }
     let (both, said) = discover(&[&alice, &bob]);
     assert!(both.len() == 2 && !said.contains("was not written by this run"), "{said}");
     assert_eq!(discover(&[&bob, &alice]).0, [both[1].clone(), both[0].clone()]);
