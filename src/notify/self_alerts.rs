@@ -279,7 +279,7 @@ impl MessageSender {
         let MessageExchange { judgement, may_have_arrived, recipients, .. } =
             self.send_to_channel(channel, &alert, &mut attempt, &[], &[]).await;
         if let Some(recipients) = recipients {
-            let report = DeliveryReport::of_recipients(Arc::clone(channel), recipients);
+            let report = DeliveryReport::of_recipients(channel, recipients);
             // An alert whose results cannot be recorded was still sent.
             let _ = self.handle.call(Command::RecordDeliveryReports(vec![report])).await;
         }

@@ -35,9 +35,9 @@ impl DeliveryReport {
 
     /// Results for the recipients of a message without a row in the outbox. The report says nothing
     /// else about the channel.
-    pub fn of_recipients(sent_to: Arc<Channel>, recipients: Arc<[Recipient]>) -> Self {
+    pub fn of_recipients(sent_to: &Arc<Channel>, recipients: Arc<[Recipient]>) -> Self {
         let nothing_else = SendResult::Retry { reason: "".into(), may_have_arrived: false };
-        Self { sent_to: Some(Arc::clone(&sent_to)), recipients: Some(recipients), ..Self::of_test(sent_to.id, nothing_else, 0) }
+        Self { sent_to: Some(Arc::clone(sent_to)), recipients: Some(recipients), ..Self::of_test(sent_to.id, nothing_else, 0) }
     }
 }
 
