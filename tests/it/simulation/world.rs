@@ -579,6 +579,9 @@ impl SimulatedWorld {
         }
         self.disk.heal();
         self.in_doubt = Some(plan.model_after);
+        if operation == DiskOperation::Read {
+            self.watch_writer();
+        }
         let (handle, writer) = self.engine();
         for _ in 0..2 {
             if !handle.is_writable() {
@@ -592,10 +595,15 @@ impl SimulatedWorld {
 
     /// Lets the watch of the writer find that pages can be read again, and the writer open the database anew.
     fn read_again(&mut self) -> WorldResult {
+        self.watch_writer();
+        self.idle()
+    }
+
+    /// Runs the watch of the writer, at a time at which the database may be opened again.
+    fn watch_writer(&mut self) {
         self.clock.advance_secs(DAMAGE_PAUSE_SECS);
         self.latest = self.latest.max(self.clock_micros());
         self.engine().0.check_writer();
-        self.idle()
     }
 
     /// Lets the power go, now or during a batch, or again while the database is being opened; then opens it.
