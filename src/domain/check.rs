@@ -90,6 +90,11 @@ impl CheckState {
         }
     }
 
+    /// True if the alert about its downtime is held.
+    pub fn is_alert_held(&self) -> bool {
+        matches!(self.notification, NotificationState::Pending { .. })
+    }
+
     /// True if the decision whether to alert about its downtime is due.
     pub fn is_notification_due(&self, now: Timestamp) -> bool {
         matches!(self.notification, NotificationState::Pending { at, .. } if at <= now)

@@ -135,8 +135,12 @@ impl WorkingState {
             let at = check.state.next_evaluation(&check.settings).filter(|at| *at <= now)?;
             Some((at, id))
         };
-        let Some(own) = due(id) else { return };
-        let mut all = BTreeSet::from([own]);
+        let own = due(id);
+        // A command may decide about an alert that is held before that is due.
+        if own.is_none() && !self.state.check(id).is_some_and(|check| check.state.is_alert_held()) {
+            return;
+        }
+        let mut all: BTreeSet<_> = own.into_iter().collect();
         let mut next = vec![id];
         for _ in 0..Parents::MAX_LEVELS {
             let above = std::mem::take(&mut next).into_iter().filter_map(|id| self.state.check(id));

@@ -227,6 +227,30 @@ fn a_parent_that_went_down_first_hides_its_children_whichever_is_looked_at_first
 }
 
 #[test]
+fn a_command_that_decides_about_a_child_first_applies_the_deadline_of_its_parent() {
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let router = dependent(&mut engine, 7, 600, &[]);
+    let host = dependent(&mut engine, 8, 60, &[router]);
+    super::windows::tag(&mut engine, host, "db");
+    super::windows::window(&mut engine, 40, "db");
+    for uuid in [7, 8] {
+        engine.execute(ping(uuid, PingKind::Success, ""));
+    }
+    advance(&mut engine, 125);
+    assert_eq!(hold_reason(&engine, host), Some(HoldReason::MaintenanceWindow));
+    // The router has reported since the host went down, so the host does not wait for it.
+    engine.execute(ping(7, PingKind::Success, ""));
+    engine.clock.set(engine.handle.now().plus_secs(PERIOD + 600));
+    super::windows::tag(&mut engine, host, "");
+    assert_eq!(
+        (waiting_events(&engine), hold_reason(&engine, host)),
+        (vec![(router, AlertEvent::Down)], Some(HoldReason::ParentDown(router)))
+    );
+}
+
+#[test]
 fn a_ping_of_the_parent_comes_after_what_fell_due_of_its_children() {
     let notices = [false, true].map(|is_noticed_first| {
         let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());

@@ -8,7 +8,7 @@ use overdue::engine::command::{CommandError, NewWindow};
 use super::*;
 
 /// A window from now on.
-fn window(engine: &mut TestEngine, minutes: u64, tags: &str) -> WindowId {
+pub(super) fn window(engine: &mut TestEngine, minutes: u64, tags: &str) -> WindowId {
     let now = engine.handle.now();
     let times = WindowTimesInput { minutes: Some(minutes), ..WindowTimesInput::default() }.parse(now).unwrap();
     let (uuid, name, tags) = (engine.handle.random().uuid(), Name::parse("move").unwrap(), Tags::parse(tags).unwrap());
@@ -18,7 +18,7 @@ fn window(engine: &mut TestEngine, minutes: u64, tags: &str) -> WindowId {
     }
 }
 
-fn tag(engine: &mut TestEngine, id: CheckId, tags: &str) {
+pub(super) fn tag(engine: &mut TestEngine, id: CheckId, tags: &str) {
     engine.execute(Command::UpdateCheck(id, Box::new(CheckEdit { tags: Some(Tags::parse(tags).unwrap()), ..CheckEdit::default() })));
 }
 
