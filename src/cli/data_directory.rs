@@ -84,11 +84,11 @@ mod tests {
 
     #[test]
     fn the_database_of_the_service_is_used_where_the_default_has_none() {
-        let default = PathBuf::from("/root/.local/state/overdue");
+        let default = PathBuf::from("/home/ann/.local/state/overdue");
         for (there, wanted) in [
-            (&[][..], "/root/.local/state/overdue"),
+            (&[][..], "/home/ann/.local/state/overdue"),
             (&["/var/lib/overdue"], "/var/lib/overdue"),
-            (&["/var/lib/overdue", "/root/.local/state/overdue"], "/root/.local/state/overdue"),
+            (&["/var/lib/overdue", "/home/ann/.local/state/overdue"], "/home/ann/.local/state/overdue"),
         ] {
             let has_database = |directory: &Path| there.iter().any(|there| Path::new(there) == directory);
             assert_eq!(service_directory_or(default.clone(), has_database), Path::new(wanted), "{there:?}");
