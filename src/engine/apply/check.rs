@@ -141,11 +141,14 @@ impl WorkingState {
             return;
         }
         let mut all: BTreeSet<_> = own.into_iter().collect();
-        let mut next = vec![id];
-        for _ in 0..Parents::MAX_LEVELS {
-            let above = std::mem::take(&mut next).into_iter().filter_map(|id| self.state.check(id));
-            next = above.flat_map(|check| check.settings.parents.ids()).copied().collect();
-            all.extend(next.iter().filter_map(|id| due(*id)));
+        // Several paths may lead to a parent: each is visited once.
+        let (mut visited, mut next) = (BTreeSet::new(), vec![id]);
+        while let Some(id) = next.pop() {
+            let parents = self.state.check(id).map_or(&[][..], |check| check.settings.parents.ids());
+            for parent in parents.iter().copied().filter(|parent| visited.insert(*parent)) {
+                all.extend(due(parent));
+                next.push(parent);
+            }
         }
         all.into_iter().for_each(|(_, id)| self.expire_one(id, now));
     }

@@ -251,6 +251,23 @@ fn a_command_that_decides_about_a_child_first_applies_the_deadline_of_its_parent
 }
 
 #[test]
+fn each_parent_is_looked_at_once_however_many_paths_lead_to_it() {
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(1000);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let mut level = Vec::new();
+    for number in 0..Parents::MAX_LEVELS as u128 {
+        let uuids = (0..Parents::MAX_PARENTS as u128).map(|place| 100 + number * 10 + place);
+        level = uuids.map(|uuid| dependent(&mut engine, uuid, 60, &level)).collect();
+    }
+    let [first, ..] = level[..] else { panic!("the level is empty") };
+    engine.execute(ping(100 + (Parents::MAX_LEVELS as u128 - 1) * 10, PingKind::Success, ""));
+    engine.clock.advance_secs(PERIOD + 60);
+    engine.execute(Command::ExpireChecks(vec![first]));
+    assert_eq!(waiting_events(&engine), [(first, AlertEvent::Down)]);
+}
+
+#[test]
 fn a_ping_of_the_parent_comes_after_what_fell_due_of_its_children() {
     let notices = [false, true].map(|is_noticed_first| {
         let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
