@@ -20,8 +20,10 @@ impl WorkingState {
         self.numbers.id = plan.next_id;
         // Alerts that are due now go to the previous channels.
         for step in &plan.steps {
-            if let PlanStep::UpdateCheck(id, _) | PlanStep::PauseCheck(id) | PlanStep::Delete(ExistingObject::Check(id)) = step {
-                self.expire_if_due(*id, now);
+            match step {
+                PlanStep::UpdateCheck(id, settings) => self.expire_before_edit(*id, &settings.parents, now),
+                PlanStep::PauseCheck(id) | PlanStep::Delete(ExistingObject::Check(id)) => self.expire_if_due(*id, now),
+                _ => {}
             }
         }
         plan.steps.into_iter().for_each(|step| self.execute_step(step, now));

@@ -49,7 +49,7 @@ impl WorkingState {
 
     /// Changes the settings of a check.
     pub(super) fn apply_settings(&mut self, check: Check, settings: CheckSettings, now: Timestamp) -> Check {
-        self.expire_if_due(check.id, now);
+        self.expire_before_edit(check.id, &settings.parents, now);
         let mut check = self.find_check(check.id).unwrap_or(check);
         let mut flips = Vec::new();
         check.state.change_settings(&check.settings, &settings, now, &mut flips);
@@ -125,30 +125,37 @@ impl WorkingState {
     /// before it, in the order in which they fell due, and its children after it, because they
     /// depend on this check.
     pub(super) fn expire_if_due(&mut self, id: CheckId, now: Timestamp) {
-        self.expire_with_parents(id, now);
+        let decides = |check: &Check| {
+            check.state.is_alert_held() || check.state.next_evaluation(&check.settings).is_some_and(|at| at <= now)
+        };
+        if self.state.check(id).is_some_and(decides) {
+            self.expire_with_parents(id, &[], now);
+        }
         self.expire_children(id, now, now);
     }
 
-    fn expire_with_parents(&mut self, id: CheckId, now: Timestamp) {
+    /// Applies what is due for a check and its parents before the check gets other settings, which
+    /// may take it down. `parents` are those it will have.
+    pub(super) fn expire_before_edit(&mut self, id: CheckId, parents: &Parents, now: Timestamp) {
+        self.expire_with_parents(id, parents.ids(), now);
+        self.expire_children(id, now, now);
+    }
+
+    /// Applies what is due for a check, for all checks it depends on and for `new_parents`.
+    fn expire_with_parents(&mut self, id: CheckId, new_parents: &[CheckId], now: Timestamp) {
         let due = |id: CheckId| {
             let check = self.state.check(id)?;
             let at = check.state.next_evaluation(&check.settings).filter(|at| *at <= now)?;
             Some((at, id))
         };
-        let own = due(id);
-        // A command may decide about an alert that is held before that is due.
-        if own.is_none() && !self.state.check(id).is_some_and(|check| check.state.is_alert_held()) {
-            return;
-        }
-        let mut all: BTreeSet<_> = own.into_iter().collect();
         // Several paths may lead to a parent: each is visited once.
-        let (mut visited, mut next) = (BTreeSet::new(), vec![id]);
+        let mut next: Vec<_> = new_parents.iter().copied().chain([id]).collect();
+        let mut visited: BTreeSet<_> = next.iter().copied().collect();
+        let mut all = BTreeSet::new();
         while let Some(id) = next.pop() {
+            all.extend(due(id));
             let parents = self.state.check(id).map_or(&[][..], |check| check.settings.parents.ids());
-            for parent in parents.iter().copied().filter(|parent| visited.insert(*parent)) {
-                all.extend(due(parent));
-                next.push(parent);
-            }
+            next.extend(parents.iter().copied().filter(|parent| visited.insert(*parent)));
         }
         all.into_iter().for_each(|(_, id)| self.expire_one(id, now));
     }
@@ -187,11 +194,12 @@ impl WorkingState {
         if let Some(parents) = &parents {
             self.validate_parents(&check, parents).map_err(CommandError::InvalidParents)?;
         }
-        self.expire_if_due(id, now);
+        let parents = parents.unwrap_or_else(|| check.settings.parents.clone());
+        self.expire_before_edit(id, &parents, now);
         check.state = self.find_check(id)?.state;
         let settings = Arc::make_mut(&mut check.settings);
         settings.failure_threshold = after.unwrap_or(settings.failure_threshold);
-        settings.parents = parents.unwrap_or_else(|| settings.parents.clone());
+        settings.parents = parents;
         check.state.unused_since_import = false;
         Ok(CommandOutcome::Check(Box::new(self.put_check(check, &[], now))))
     }

@@ -50,12 +50,19 @@ pub(super) fn read_audience_notes(snapshot: &Snapshot, state: &State) -> Result<
     }
     let AudienceNotesBuilder { mut notes, unsent_alerts: unsent, .. } = found;
     for (check, channel, finished) in unsent {
-        // A reminder names all checks that are down.
+        // A reminder names all checks that are down. The file does not record which audiences the
+        // channel belonged to at that time, so it counts as notified.
         if reminded.get(&channel).is_none_or(|reminded| *reminded < finished) {
             notes.set(check, channel, AudienceNote::Unnotified);
+        } else if !is_in_audience(state, channel, check) {
+            notes.set(check, channel, AudienceNote::Left);
         }
     }
     Ok(notes)
+}
+
+fn is_in_audience(state: &State, channel: ChannelId, check: &Check) -> bool {
+    state.channel(channel).is_some_and(|channel| state.audience_membership(channel).includes(check))
 }
 
 struct AudienceNotesBuilder<'s> {
@@ -92,7 +99,7 @@ impl<'s> AudienceNotesBuilder<'s> {
         let Some(channel) = self.state.channel(id) else { return };
         if event == AlertEvent::Closed {
             self.notes.set(check, id, AudienceNote::Closed);
-        } else if !self.state.audience_membership(channel).includes(check) {
+        } else if !is_in_audience(self.state, id, check) {
             if channel.settings.handles_event(AlertEvent::Closed) {
                 self.notes.note_membership_change(check, id, true);
             } else {

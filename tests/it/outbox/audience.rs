@@ -249,6 +249,29 @@ fn a_reminder_makes_a_late_channel_one_that_is_notified_of_the_end() {
 }
 
 #[test]
+fn a_channel_that_a_reminder_notified_stays_notified_while_it_leaves_and_joins_again() {
+    for restarts in [false, true] {
+        let disk = Disk::default();
+        let mut engine = TestEngine::open(disk.medium(), HousekeepingLimits::default());
+        engine.create_project(100);
+        let id = unassigned(&mut engine, 7);
+        engine.execute(ping(7, PingKind::Fail, ""));
+        let mail = channel(&mut engine, 1, "email", &[("to", "a@example.org"), ("repeat", "1h")]);
+        assign(&mut engine, mail, id, true);
+        engine.clock.advance_secs(3600);
+        engine.execute(Command::QueueReminder(mail));
+        let all = numbers(&engine);
+        begin(&mut engine, all.clone());
+        report(&mut engine, mail, all, SendResult::Delivered);
+        assign(&mut engine, mail, id, false);
+        let mut engine = restart(engine, &disk, restarts);
+        assign(&mut engine, mail, id, true);
+        engine.execute(ping(7, PingKind::Success, ""));
+        assert_eq!(waiting_events(&engine), [(mail, AlertEvent::Up)], "restarts: {restarts}");
+    }
+}
+
+#[test]
 fn incidents_that_a_command_has_no_rows_for_are_closed_by_the_next_batches_and_after_a_crash() {
     const CHECKS: u128 = 35;
     for restarts in [false, true] {

@@ -31,6 +31,12 @@ fn advance(engine: &mut TestEngine, secs: i64) {
     }
 }
 
+/// Moves the clock from one second before a deadline to just after it, where the wheel has not
+/// reached the tick of the deadline.
+fn between_ticks(engine: &mut TestEngine) {
+    engine.clock.set(engine.handle.now().plus_micros(1_000_001));
+}
+
 fn waiting_events(engine: &TestEngine) -> Vec<(CheckId, AlertEvent)> {
     waiting(engine).into_iter().map(|(_, check, event)| (check, event)).collect()
 }
@@ -244,6 +250,52 @@ fn a_command_that_decides_about_a_child_first_applies_the_deadline_of_its_parent
     engine.execute(ping(7, PingKind::Success, ""));
     engine.clock.set(engine.handle.now().plus_secs(PERIOD + 600));
     super::windows::tag(&mut engine, host, "");
+    assert_eq!(
+        (waiting_events(&engine), hold_reason(&engine, host)),
+        (vec![(router, AlertEvent::Down)], Some(HoldReason::ParentDown(router)))
+    );
+}
+
+#[test]
+fn an_edit_that_takes_a_child_down_first_applies_the_deadline_of_its_parent() {
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let router = dependent(&mut engine, 7, 120, &[]);
+    let host = dependent(&mut engine, 8, 600, &[router]);
+    for uuid in [7, 8] {
+        engine.execute(ping(uuid, PingKind::Success, ""));
+    }
+    advance(&mut engine, PERIOD + 119);
+    between_ticks(&mut engine);
+    let edit = CheckEdit { grace: Some(Seconds::parse(60).unwrap()), ..CheckEdit::default() };
+    engine.execute(Command::UpdateCheck(host, Box::new(edit)));
+    assert_eq!(
+        (waiting_events(&engine), hold_reason(&engine, host)),
+        (vec![(router, AlertEvent::Down)], Some(HoldReason::ParentDown(router)))
+    );
+}
+
+#[test]
+fn a_held_alert_that_gets_a_parent_first_applies_the_deadline_of_that_parent() {
+    let mut engine = TestEngine::open(Medium::memory(), HousekeepingLimits::default());
+    engine.create_project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let router = dependent(&mut engine, 7, 90, &[]);
+    let host = dependent(&mut engine, 8, 60, &[]);
+    let set = |after, parents: &[CheckId]| {
+        let parents = Some(Parents::new(parents.to_vec()).unwrap());
+        Command::SetAlerting { check: host, after: Some(FailureThreshold::parse(after).unwrap()), parents }
+    };
+    engine.execute(set(3, &[]));
+    for uuid in [7, 8] {
+        engine.execute(ping(uuid, PingKind::Success, ""));
+    }
+    advance(&mut engine, PERIOD + 65);
+    assert_eq!(hold_reason(&engine, host), Some(HoldReason::BelowThreshold));
+    advance(&mut engine, 24);
+    between_ticks(&mut engine);
+    engine.execute(set(1, &[router]));
     assert_eq!(
         (waiting_events(&engine), hold_reason(&engine, host)),
         (vec![(router, AlertEvent::Down)], Some(HoldReason::ParentDown(router)))

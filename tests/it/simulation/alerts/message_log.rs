@@ -45,6 +45,8 @@ pub(crate) struct ExpectedMessage {
     doubtful: bool,
     /// A reminder has told its channel since that the check is down.
     reminded: bool,
+    /// A reminder was delivered to its channel since, whether it named the check or not.
+    precedes_reminder: bool,
     /// It says that the check was deleted, and is sent all the same.
     of_gone: bool,
     /// The number by which the engine knows it, once it was found there.
@@ -53,9 +55,22 @@ pub(crate) struct ExpectedMessage {
 
 impl ExpectedMessage {
     pub(crate) fn new(channel: u64, check: u64, flip: usize, event: AlertEvent) -> Self {
-        let (attempts, interrupted, number, fate) = (0, 0, None, ExpectedOutcome::Waiting);
-        let (begun, sending, doubtful, reminded, of_gone) = (false, false, false, false, false);
-        Self { channel, check, flip, event, attempts, outcome: fate, begun, sending, interrupted, doubtful, reminded, of_gone, number }
+        Self {
+            channel,
+            check,
+            flip,
+            event,
+            attempts: 0,
+            outcome: ExpectedOutcome::Waiting,
+            begun: false,
+            sending: false,
+            interrupted: 0,
+            doubtful: false,
+            reminded: false,
+            precedes_reminder: false,
+            of_gone: false,
+            number: None,
+        }
     }
 
     pub(crate) fn of_deleted_check(self) -> Self {
@@ -157,6 +172,7 @@ impl MessageLog {
     pub(crate) fn note_reminded(&mut self, channel: u64, downtimes: &[(u64, usize)]) {
         for row in self.rows.iter_mut().filter(|row| row.channel == channel && row.is_unsent()) {
             row.reminded |= downtimes.contains(&(row.check, row.flip));
+            row.precedes_reminder = true;
         }
     }
 
@@ -191,9 +207,12 @@ impl MessageLog {
         }
     }
 
-    /// The server has ended and started.
+    /// The server has ended and started. Its file records when reminders were delivered, but not the checks they named.
     pub(crate) fn restart(&mut self) {
-        self.rows.iter_mut().for_each(|row| row.sending = false);
+        for row in &mut self.rows {
+            row.sending = false;
+            row.reminded |= row.precedes_reminder;
+        }
     }
 
     /// Numbers of rows that nobody sends, and of those that somebody does.
